@@ -1,6 +1,6 @@
 """Which tests run, and how. Without `--all`, tests that are in `costs.toml` run with as many cases as fit the
-budget of time that it states, and those that are marked `long` not at all; all others run with all their
-cases. `--turn N` takes other cases. `--all --record-costs` writes the table anew.
+budget of time that it states, and those that are marked `long` not at all; all others, and those marked
+`whole`, run with all their cases. `--turn N` takes other cases. `--all --record-costs` writes the table anew.
 
 Every test sees the operators declared, as users of the package do. A schedule rule that fails is an error
 here, also in processes that tests start: for users it gives way to the next. Property tests have few,

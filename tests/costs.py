@@ -5,7 +5,8 @@ runs with all of its cases: a table of cases that is new or changed is never gre
 
 A listed test has a share of the time: at most `SHARE_S`, or what one case takes. Where all shares together go
 over the budget that the table states, the largest become smaller until they fit. A share that is smaller than
-a case lets one run in some turns only. `--turn N` counts through all cases of every test.
+a case lets one run in some turns only. `--turn N` counts through all cases of every test. A test that is
+marked `whole` has all of its cases in every run, and the others share what it leaves.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -78,7 +79,8 @@ def choose(items: Sequence[pytest.Item], costs: Costs, turn: int) -> Choice:
         if item.get_closest_marker("long") is None:
             cases_of[item.nodeid.partition("[")[0]].append(item)
     counts = {test: len(cases) for test, cases in cases_of.items()}
-    share_of = shares(counts, costs)
+    whole = {test for test, cases in cases_of.items() if cases[0].get_closest_marker("whole") is not None}
+    share_of = shares(counts, costs, whole)
     kept: set[pytest.Item] = set()
     taken_s = 0.0
     for test, cases in cases_of.items():
@@ -96,21 +98,23 @@ def choose(items: Sequence[pytest.Item], costs: Costs, turn: int) -> Choice:
     return Choice([item for item in items if item in kept], line)
 
 
-def shares(counts: Mapping[str, int], costs: Costs) -> dict[str, float]:
-    """The seconds for each test, from the number of its cases. Those not listed get what they take."""
+def shares(counts: Mapping[str, int], costs: Costs, whole: Collection[str] = frozenset()) -> dict[str, float]:
+    """The seconds for each test, from the number of its cases. Those not listed get what they take, and so do
+    those of `whole`."""
+    shared = {test for test in counts if test in costs.cases and test not in whole}
     wanted = {}
     for test, count in counts.items():
-        case_s = costs.cases.get(test)
-        wanted[test] = OTHER_CASE_S * count if case_s is None else min(case_s * count, max(SHARE_S, case_s))
-    left_s = costs.budget_s - sum(wanted[test] for test in counts if test not in costs.cases)
-    listed = sorted(wanted[test] for test in counts if test in costs.cases)
+        case_s = costs.cases.get(test, OTHER_CASE_S)
+        wanted[test] = min(case_s * count, max(SHARE_S, case_s)) if test in shared else case_s * count
+    left_s = costs.budget_s - sum(wanted[test] for test in counts if test not in shared)
+    listed = sorted(wanted[test] for test in shared)
     level = math.inf
     for place, share in enumerate(listed):
         if share * (len(listed) - place) > left_s:
             level = max(left_s, 0.0) / (len(listed) - place)
             break
         left_s -= share
-    return {test: min(share, level) if test in costs.cases else share for test, share in wanted.items()}
+    return {test: min(share, level) if test in shared else share for test, share in wanted.items()}
 
 
 def some_cases(

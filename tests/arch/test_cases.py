@@ -87,6 +87,19 @@ def test_shares_fit_the_budget_and_the_largest_become_smaller_first():
     assert nothing == {"cheap": 0.0, "one": 0.0, "many": 0.0, "long": 0.0, "new": 50 * OTHER_CASE_S}
 
 
+def test_what_is_marked_whole_runs_with_all_cases_and_the_others_share_the_rest():
+    items = [*(_Item(f"board[{number}]", ("whole",)) for number in range(9)), *_cases(9, "other")]
+    for budget_s, others in ((math.inf, 2), (91.0, 1), (10.0, 0)):
+        costs = Costs(budget_s, {"board": 10.0, "other": 1.0})
+        kept = [item.nodeid for item in choose(items, costs, 0).kept]
+        assert [name for name in kept if name.startswith("board")] == [item.nodeid for item in items[:9]]
+        assert len(kept) - 9 == others
+    assert shares({"board": 9, "new": 3}, Costs(0.0, {"board": 10.0}), {"board", "new"}) == {
+        "board": 90.0,
+        "new": 3 * OTHER_CASE_S,
+    }
+
+
 @pytest.mark.parametrize("budget_s", [1.0, 30.0, 100.0])
 def test_what_runs_takes_the_budget_on_the_average(budget_s):
     items = [case for number in range(40) for case in _cases(number + 1, f"test_{number}")]

@@ -52,7 +52,8 @@ def _public_functions(
 
 def undocumented(tree: ast.Module, classes: Mapping[str, list[_Class]]) -> list[str]:
     """The public functions of a module that have no docstring. None is needed by what a base class says, a
-    method that a visitor calls by its name, an overload, and the setter of a property."""
+    method that a visitor calls by its name, an overload, the setter of a property, and the declaration of a
+    function of the C library or of CPython, which say what it does."""
     return [
         f"{owner.name}.{node.name}" if owner else node.name
         for owner, node in _public_functions(tree.body)
@@ -63,8 +64,9 @@ def undocumented(tree: ast.Module, classes: Mapping[str, list[_Class]]) -> list[
 
 
 def _is_told_by_its_form(node: Function) -> bool:
-    words = {ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list}
-    return node.name.startswith("visit_") or not words.isdisjoint({"overload", "setter"})
+    called = (ast.unparse(decorator).partition("(")[0] for decorator in node.decorator_list)
+    words = {name.rpartition(".")[2] for name in called}
+    return node.name.startswith("visit_") or not words.isdisjoint({"overload", "setter", "external"})
 
 
 def _is_inherited(owner: str, method: str, classes: Mapping[str, list[_Class]]) -> bool:
@@ -125,6 +127,8 @@ class D:
     def k(self): "says what it does for all that derive"
 class _G(module.D):
     def h(self): pass
+@external("C")
+def m(): ...
 class L(_G):
     def e(self): pass
     def k(self): pass

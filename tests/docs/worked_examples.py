@@ -32,7 +32,7 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class Example:
-    """`num_files` is how many files the page says that the diff touches."""
+    """`num_files` is how many files the page says that the diff touches; without a diff none."""
 
     name: str
     num_files: int
@@ -50,9 +50,9 @@ def read_examples(page: str) -> list[Example]:
         name = section.partition("\n")[0]
         count = re.search(r"^Files touched: (\d+)", section, re.MULTILINE)
         blocks = dict(re.findall(r"^```(\w+)\n(.*?)^```$", section, re.MULTILINE | re.DOTALL))
-        if count is None or blocks.keys() != {"diff", "python", "text"}:
+        if count is None or blocks.keys() | {"diff"} != {"diff", "python", "text"}:
             raise DiffError(f"{name}: expected the number of files, a diff, a script and what it prints")
-        found.append(Example(name, int(count[1]), blocks["diff"], blocks["python"], blocks["text"]))
+        found.append(Example(name, int(count[1]), blocks.get("diff", ""), blocks["python"], blocks["text"]))
     return found
 
 

@@ -1,6 +1,8 @@
 """Every case of `onnx.backend.test`, on the compiled machine, in bytecode and by the graph interpreter.
 
-All inputs of a case are inputs of the compiled program: shapes, axes and scales are read when it runs.
+All inputs of a case are inputs of the compiled program: shapes, axes and scales are read when it runs. Most
+of the time goes to LLVM's optimiser. Without it (`QUICK`: bytecode, kernels as they are scheduled and
+lowered) a third is left, and all cases are part of every run of the tests.
 
 `python -m tests.e2e.onnx_board [words]` prints the figures and what is refused or wrong; with words only the
 cases whose names contain one of them. `--write` writes the list of refusals. The program runs the cases in
@@ -35,6 +37,7 @@ from heddle.frontend.onnx import from_onnx
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.verify import verify_graph_function
 from heddle.support.diagnostics import HeddleError
+from heddle.target import Target
 from heddle.vm.builtins.strings import made_of, texts_of
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
@@ -42,6 +45,18 @@ REFUSALS = Path(__file__).with_name("onnx_refusals.txt")
 HANG_SECONDS = 300
 SHARDS = 16
 STATUSES = ("pass", "refused", "wrong", "hang", "crash")
+
+
+@dataclass(frozen=True)
+class Engines:
+    """What runs the cases: `modes` of execution, with kernels for `target`."""
+
+    modes: tuple[str, ...]
+    target: str
+
+
+ALL = Engines(("compiled", "bytecode", "interpreter"), "llvm")
+QUICK = Engines(("bytecode", "interpreter"), "llvm -opt-level=0")
 
 
 @dataclass(frozen=True)
@@ -117,19 +132,19 @@ def _plain(item: Any) -> Any:
     return item if item is None else np.asarray(item)
 
 
-def run(name: str) -> Outcome:
-    """A case in all modes: refused where the importer says so, wrong where anything else differs."""
+def run(name: str, engines: Engines = ALL) -> Outcome:
+    """A case by all engines: refused where the importer says so, wrong where anything else differs."""
     kind, case = name.split("/")[0], cases()[name]
     model = model_of(case)
     op = model.graph.node[0].op_type if model.graph.node else ""
     start = time.perf_counter()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        status, reason = _verdict(case, model)
+        status, reason = _verdict(case, model, engines)
     return Outcome(case.name, kind, op, status, reason, time.perf_counter() - start)
 
 
-def _verdict(case: Any, model: onnx.ModelProto) -> tuple[str, str]:
+def _verdict(case: Any, model: onnx.ModelProto, engines: Engines) -> tuple[str, str]:
     try:
         mod = from_onnx(model)
     except HeddleError as error:
@@ -140,21 +155,21 @@ def _verdict(case: Any, model: onnx.ModelProto) -> tuple[str, str]:
     if broken:
         return "wrong", f"verify: {broken[0].render()}"
     try:
-        executable = build(mod)
-        compiled = with_machine_code(executable)
+        made = {"bytecode": build(mod, engines.target)}
+        if "compiled" in engines.modes:
+            made["compiled"] = with_machine_code(made["bytecode"], Target(engines.target))
     except Exception as error:
         return "wrong", f"compile: {_text(error)}"
     stored = {item.name for item in model.graph.initializer}
     names = [item.name for item in model.graph.input if item.name not in stored]
     count = len(model.graph.output)
     for inputs, expected in data_sets(case, model):
-        for mode in ("compiled", "bytecode", "interpreter"):
+        for mode in engines.modes:
             try:
                 if mode == "interpreter":
                     got = interpreted(mod, inputs, count)
                 else:
-                    made = HeddleRep(compiled if mode == "compiled" else executable, names, count)
-                    got = list(made.run(inputs))
+                    got = list(HeddleRep(made[mode], names, count).run(inputs))
             except Exception as error:
                 return "wrong", f"{mode}: {_text(error)}"
             problem = difference_of_all(case, model, got, expected)

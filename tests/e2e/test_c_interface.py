@@ -108,6 +108,8 @@ def test_outputs_as_files(folder: Path, model: str) -> None:
     ]
     done = heddle("run", model, *given, "--output", "out", "--repeat", "0", "--json", cwd=folder)
     assert done.code == 0, done.err
+    is_told = model != "m.py", model == "m.heddle"  # libraries cannot be signed
+    assert ("holds machine code" in done.err, "--require-signature" in done.err) == is_told
     names = [each["name"] for each in json.loads(done.out)["outputs"]]
     assert sorted(path.stem for path in (folder / "out").iterdir()) == sorted(names) == ["k", "y"]
     y = np.load(folder / "out" / "y.npy")

@@ -13,13 +13,31 @@ from onnx import TensorProto, helper
 from onnx.backend.test import BackendTest
 
 from heddle.support.diagnostics import HeddleError, ImportModelError
-from tests.e2e.onnx_board import SHARDS, cases, has_newer_cases, refusals, run, shard
+from tests.e2e.onnx_board import (
+    QUICK,
+    SHARDS,
+    Outcome,
+    cases,
+    has_newer_cases,
+    refusals,
+    run,
+    shard,
+)
+
+
+@pytest.mark.whole("a change of any kernel may be seen in any case")
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_cases_without_optimisation(number: int) -> None:
+    _check({name: run(name, QUICK) for name in shard(number) if not name.startswith("real/")})
 
 
 @pytest.mark.parametrize("number", range(SHARDS))
 def test_cases(number: int) -> None:
+    _check({name: run(name) for name in shard(number)})
+
+
+def _check(outcomes: dict[str, Outcome]) -> None:
     known = refusals()
-    outcomes = {name: run(name) for name in shard(number)}
     wrong = [item for item in outcomes.values() if item.status not in ("pass", "refused")]
     unlisted = {
         name: item.reason for name, item in outcomes.items() if item.status == "refused" and name not in known

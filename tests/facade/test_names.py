@@ -94,3 +94,26 @@ def test_import_waits_for_nothing_that_was_not_asked_for(module: str) -> None:
     program = f"import {module}, sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert not {"numpy", "ml_dtypes", "llvmlite", "ctypes"} & set(done.stdout.split())
+
+
+def test_the_package_itself_loads_little() -> None:
+    """`import heddle` takes as long as the modules that the façade imports."""
+    program = "import heddle, sys; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert {name for name in loaded if name.startswith("heddle.")} == {
+        "heddle.facade",
+        "heddle.facade.install",
+        "heddle.facade.table",
+    }
+    assert not {"importlib.abc", "importlib.resources", "tempfile", "dataclasses", "inspect"} & loaded
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [("sys.abiflags = 't'", "free-threaded"), ("sys.implementation.name = 'pypy'", "is pypy")],
+)
+def test_an_interpreter_with_other_objects_is_refused(change: str, found: str) -> None:
+    program = f"import sys; {change}\ntry:\n    import heddle\nexcept ImportError as error:\n    print(error)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("error[S0704]: ") and found in done.stdout and "help: " in done.stdout

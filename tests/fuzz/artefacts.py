@@ -13,17 +13,12 @@ that did it: `--only NUMBER` repeats it.
 from __future__ import annotations
 
 import argparse
-import collections
-import mmap
-import multiprocessing
 import random
 import resource
 import signal
-import struct
 import sys
 import time
 import traceback
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +29,7 @@ from heddle.vm.relax import VirtualMachine, VMExecutable
 from tests.fuzz.layout import Layout, entries_of, load_all, put_together, take_apart
 from tests.fuzz.models import MODELS, random_value, register_helpers, stored
 from tests.fuzz.mutate import mutate, mutate_program
+from tests.fuzz.workers import Count, Watch, run_numbers
 
 SECONDS_PER_MEGABYTE = 1.0
 SECONDS_PER_CALL = 0.25
@@ -47,27 +43,6 @@ class OutOfTime(BaseException):
 
 def _raise_out_of_time(*_: object) -> None:
     raise OutOfTime
-
-
-@dataclass
-class Count:
-    """What became of the mutations."""
-
-    outcomes: collections.Counter[str] = field(default_factory=collections.Counter)
-    calls: collections.Counter[str] = field(default_factory=collections.Counter)
-    faults: dict[str, str] = field(default_factory=dict)
-    num_faults: int = 0
-
-    def add(self, other: Count) -> None:
-        self.outcomes += other.outcomes
-        self.calls += other.calls
-        self.faults = {**other.faults, **self.faults}
-        self.num_faults += other.num_faults
-
-    def fault(self, place: str, text: str) -> None:
-        """Keep the first fault of a place."""
-        self.faults.setdefault(place, text)
-        self.num_faults += 1
 
 
 class Fuzzer:
@@ -166,48 +141,15 @@ def limit_memory(megabytes: int = MEGABYTES_BEYOND_START) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
 
 
-def _work(numbers: range, fuzzer: Fuzzer, place: mmap.mmap, slot: int, results: Any) -> None:
+def _prepare() -> None:
     signal.signal(signal.SIGPROF, _raise_out_of_time)
     limit_memory()
-    for number in numbers:
-        struct.pack_into("<q", place, 8 * slot, number)
-        fuzzer.one(number)
-        if number // numbers.step % 20000 == 0:
-            print(f"  {number} of {numbers.stop}: {dict(fuzzer.count.outcomes.most_common(4))}", flush=True)
-    results.put(fuzzer.count)
 
 
 def fuzz(count: int, seed: int, jobs: int = 1, run: bool = False, first: int = 0) -> Count:
     """Run mutations `first` up to `first + count` in `jobs` processes."""
-    context = multiprocessing.get_context("fork")
-    place, results = mmap.mmap(-1, 8 * jobs), context.Queue()
-    total, pending = Count(), {}
     signal.signal(signal.SIGPROF, _raise_out_of_time)
-    fuzzer = Fuzzer(seed, run)
-
-    def start(slot: int, begin: int) -> None:
-        args = (range(begin, first + count, jobs), fuzzer, place, slot, results)
-        pending[slot] = context.Process(target=_work, args=args)
-        pending[slot].start()
-
-    for slot in range(jobs):
-        start(slot, first + slot)
-    while pending:
-        while not results.empty():
-            total.add(results.get())
-        for slot, process in list(pending.items()):
-            process.join(0.2)
-            if process.exitcode is None:
-                continue
-            del pending[slot]
-            if process.exitcode:
-                number = struct.unpack_from("<q", place, 8 * slot)[0]
-                text = f"mutation {number} of seed {seed}: process ended with {process.exitcode}"
-                total.fault(text, text)
-                start(slot, number + jobs)
-    while not results.empty():
-        total.add(results.get())
-    return total
+    return run_numbers(Fuzzer(seed, run), range(first, first + count), jobs, Watch(_prepare))
 
 
 def main() -> int:

@@ -25,7 +25,7 @@ from onnx import TensorProto, helper, numpy_helper, save_model
 
 import heddle
 from heddle.codegen.cache import KernelCache
-from heddle.driver.cli.entry import guarded
+from heddle.driver.cli.guard import guarded
 from heddle.driver.compile import build
 from heddle.driver.debug import write_json
 from heddle.frontend.onnx import from_onnx

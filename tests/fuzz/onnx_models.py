@@ -12,10 +12,7 @@ names the one that did it: `--only NUMBER` repeats it here, `--keep FILE` writes
 from __future__ import annotations
 
 import argparse
-import mmap
-import multiprocessing
 import random
-import struct
 import sys
 import tempfile
 import time
@@ -35,11 +32,11 @@ from heddle.support.diagnostics import HeddleError, InternalError
 from heddle.target import Target
 from heddle.vm.relax import VirtualMachine
 from tests.e2e.onnx_board import cases, data_sets, model_of
-from tests.fuzz.artefacts import Count, limit_memory
-from tests.fuzz.graphs.farm import processor_seconds
+from tests.fuzz.artefacts import limit_memory
 from tests.fuzz.graphs.run import case_of
 from tests.fuzz.mutate import mutate_bytes
 from tests.fuzz.mutate_messages import Pool, mutate_message
+from tests.fuzz.workers import Count, Watch, run_numbers
 
 SECONDS = 60.0
 MEGABYTES = 6 << 10
@@ -157,69 +154,10 @@ def _random_input(rng: random.Random, value: onnx.ValueInfoProto) -> Any:
         return values.astype(dtype)
 
 
-def _work(numbers: range, fuzzer: Fuzzer, place: mmap.mmap, slot: int, results: Any) -> None:
-    limit_memory(MEGABYTES)
-    for number in numbers:
-        struct.pack_into("<q", place, 8 * slot, number)
-        fuzzer.one(number)
-        if number // numbers.step % 250 == 0:
-            print(f"  {number} of {numbers.stop}: {fuzzer.count.num_faults} faults", flush=True)
-    results.put(fuzzer.count)
-
-
-class _Watched:
-    """A worker, the number it was seen at last, and the processor time it had used then."""
-
-    def __init__(self, process: Any, place: mmap.mmap, slot: int) -> None:
-        self.process, self._place, self._slot = process, place, slot
-        self._seen, self._spent = -1, 0.0
-
-    def number(self) -> int:
-        return int(struct.unpack_from("<q", self._place, 8 * self._slot)[0])
-
-    def is_late(self) -> bool:
-        spent = processor_seconds(self.process.pid)
-        if self.number() != self._seen:
-            self._seen, self._spent = self.number(), spent
-        return spent - self._spent > SECONDS
-
-
 def fuzz(count: int, seed: int, jobs: int = 1, run: bool = True, first: int = 0) -> Count:
     """Run mutations `first` up to `first + count` in `jobs` processes."""
-    context = multiprocessing.get_context("fork")
-    place, results = mmap.mmap(-1, 8 * jobs), context.Queue()
-    total, pending, fuzzer = Count(), {}, Fuzzer(seed, run)
-
-    def start(slot: int, begin: int) -> None:
-        args = (range(begin, first + count, jobs), fuzzer, place, slot, results)
-        process = context.Process(target=_work, args=args)
-        struct.pack_into("<q", place, 8 * slot, begin)
-        process.start()
-        pending[slot] = _Watched(process, place, slot)
-
-    for slot in range(jobs):
-        start(slot, first + slot)
-    while pending:
-        while not results.empty():
-            total.add(results.get())
-        for slot, worker in list(pending.items()):
-            worker.process.join(0.2)
-            late = worker.process.exitcode is None and worker.is_late()
-            if late:
-                worker.process.kill()
-                worker.process.join()
-            if worker.process.exitcode is None:
-                continue
-            del pending[slot]
-            if worker.process.exitcode:
-                ended = f"hangs ({SECONDS:.0f} s)" if late else f"ends with {worker.process.exitcode}"
-                text = f"mutation {worker.number()} of seed {seed}: the process {ended}"
-                print(f"FAULT {text}", flush=True)
-                total.fault(text, text)
-                start(slot, worker.number() + jobs)
-    while not results.empty():
-        total.add(results.get())
-    return total
+    watch = Watch(lambda: limit_memory(MEGABYTES), SECONDS, told_each=250)
+    return run_numbers(Fuzzer(seed, run), range(first, first + count), jobs, watch)
 
 
 def main() -> int:

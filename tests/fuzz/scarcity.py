@@ -24,7 +24,7 @@ import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from heddle.codegen.cache import KernelCache
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.compile import build
 from heddle.frontend.onnx import from_onnx
 from heddle.runtime import allocator_for, cpu

@@ -197,8 +197,8 @@ EXAMPLES = {
         {
             "a": np.zeros((4, 0), "uint8"),
             "d": np.zeros((0, 3), "uint8"),
-            **{name: np.float32(0.5) for name in "beg"},
-            **{name: np.uint8(213) for name in "cfh"},
+            **{name: np.array(0.5, "float32") for name in "beg"},
+            **{name: np.array(213, "uint8") for name in "cfh"},
         },
         "runtime",
         np.full((4, 3), 213),

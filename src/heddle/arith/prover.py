@@ -208,9 +208,8 @@ def _atom_bounds(know: Knowledge, atom: Any) -> Iterator[tuple[LinearForm | None
 
 
 def _use_divisions(know: Knowledge, form: LinearForm) -> Iterator[LinearForm]:
-    """For q = x // c with c > 0: c*q <= x and c*q >= x - c + 1. With a slope A, c*form is bounded; a
-    symbolic c needs
-    a term with the factor c beside q."""
+    """For q = x // c with c > 0: c*q <= x and c*q >= x - c + 1. With a slope A, c*form is bounded; a symbolic
+    c needs a term with the factor c beside q."""
     for key, (coef, factors) in form.terms.items():
         for factor in factors:
             if not isinstance(factor, FloorDiv):

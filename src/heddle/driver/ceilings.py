@@ -142,7 +142,7 @@ def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceil
 
     The probes run here: by default they are for this machine, whatever target is current.
     """
-    from heddle.driver.compile import as_target
+    from heddle.driver.targets import as_target
 
     chosen = as_target("llvm" if target is None else target)
     if num_threads is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.driver.codes import D0301
-from heddle.driver.compile import as_target
 from heddle.driver.models import ModelFile, find_model
 from heddle.driver.pipeline import default_pipeline
+from heddle.driver.targets import as_target
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.support.diagnostics import Diagnostic, UsageError
 from heddle.support.span import ModelSpan

@@ -124,7 +124,8 @@ def compare_precisions(
     `args` are arrays, `params` parameters by name that become constants, as in `heddle.compile`. Raises: what
     `heddle.compile` raises; TypeError or ValueError for arguments that the function does not take.
     """
-    from heddle.driver.compile import as_target, build_for
+    from heddle.driver.compile import build_for
+    from heddle.driver.targets import as_target
 
     results: list[list[Array]] = []
     names: list[str] = []

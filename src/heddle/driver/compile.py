@@ -17,6 +17,7 @@ from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signature, TensorSpec
 from heddle.driver.sources import is_example, module_of
+from heddle.driver.targets import as_target
 from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeType, TensorType
@@ -265,18 +266,6 @@ def with_machine_code(
 def _is_joined(module: Module) -> bool:
     """Whether `join` takes all of a module. A user's C keeps its text, apart from the code."""
     return isinstance(module, KernelModule) and type(module) is not CSourceModule
-
-
-def as_target(target: Any = None) -> Target:
-    """The target that an argument means: itself, the current one, or this machine.
-
-    Raises: UsageError H01.. for a malformed one, an empty text among them, and for one that LLVM cannot make
-    code for.
-    """
-    given = target if isinstance(target, Target) or target is None else Target(target)
-    found: Target = given or Target.current() or Target("llvm")
-    found.check()
-    return found
 
 
 def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = None) -> list[KernelModule]:

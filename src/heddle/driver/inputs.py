@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
 from heddle.support.files import atomic_writer, open_file
 
 Array = np.ndarray[Any, Any]
+_OF_A_LIBRARY = 2
+"""`numpy.dtype.isbuiltin` of element types that a library adds, as `ml_dtypes` does."""
 MADE_UP_INT_LIMIT = 2
 """Integers are 0 or 1: they are indices, masks or flags, and each of these takes them."""
 
@@ -67,7 +69,9 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
 
 
 def read_array(name: str, path: str) -> Array:
-    """An array from a .npy file, without pickled objects. Raises: UsageError D0203 with the reason."""
+    """An array from a .npy file, one of `write_array` too, without pickled objects. Raises: UsageError D0203
+    with the reason.
+    """
     try:
         with open_file(path) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
@@ -88,7 +92,8 @@ def make_folder(folder: Path) -> None:
 
 def write_arrays(folder: Path, arrays: Iterable[tuple[str, Array]]) -> list[Path]:
     """Write each array as NAME.npy. What a file's name should not have becomes `_`; names that are the same
-    then are numbered. Texts are written as arrays of characters of one width. Raises: UsageError S0101.
+    then are numbered. Texts are written as arrays of characters of one width, numbers of types that numpy
+    lacks under their names (`write_array`). Raises: UsageError S0101.
     """
     make_folder(folder)
     written = list[Path]()
@@ -99,10 +104,34 @@ def write_arrays(folder: Path, arrays: Iterable[tuple[str, Array]]) -> list[Path
             number += 1
             path = folder / f"{stem}_{number}.npy"
         with atomic_writer(path) as file:
-            plain = array.astype(str) if array.dtype == object else array
-            np.lib.format.write_array(file, np.asarray(plain, order="C"), allow_pickle=False)
+            write_array(file, array.astype(str) if array.dtype == object else array)
         written.append(path)
     return written
+
+
+def write_array(file: IO[bytes], array: Array) -> None:
+    """Write an array in the format of `.npy`. Of numbers that numpy itself lacks (bfloat16, small floats and
+    integers) it would write the bytes alone; here the type's name stands in the file, and `np.load` gives
+    the numbers where `ml_dtypes` is imported.
+    """
+    plain = np.asarray(array, order="C")
+    if plain.dtype.isbuiltin != _OF_A_LIBRARY:
+        np.lib.format.write_array(file, plain, allow_pickle=False)
+        return
+    header = np.lib.format.header_data_from_array_1_0(plain) | {"descr": plain.dtype.name}
+    np.lib.format.write_array_header_1_0(file, header)
+    file.write(plain.tobytes())
+
+
+def _typed(spec: TensorSpec, array: Array) -> Array:
+    """The array as numbers, where numpy wrote numbers of a type that it lacks as bytes alone."""
+    dtype = None if spec.dtype is None else DataType(spec.dtype).numpy()
+    is_bytes = (
+        array.dtype.kind == "V" and array.dtype.names is None and array.dtype.isbuiltin != _OF_A_LIBRARY
+    )
+    if dtype is None or not is_bytes or dtype.isbuiltin != _OF_A_LIBRARY:
+        return array
+    return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +153,8 @@ def make_arguments(
     Floats are normal with deviation 1, integers 0 or 1. Raises: UsageError D0201 to D0204.
     """
     _check_names(signature, given, dims)
+    types = {spec.name: spec for spec in signature.inputs}
+    given = {name: _typed(types[name], array) for name, array in given.items()}
     known = Dimensions()
     for name, value in dims.items():
         known.give(name, value, f"--dim {name}={value}")

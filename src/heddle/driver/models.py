@@ -58,6 +58,11 @@ class ModelFile:
         return self.suffix in COMPILED_SUFFIXES
 
     @property
+    def is_library(self) -> bool:
+        """Whether the file is a library of the system, which cannot be signed."""
+        return self.suffix in COMPILED_SUFFIXES[1:]
+
+    @property
     def suffix(self) -> str:
         """What the file's name ends in, without regard to case."""
         return self.path.suffix.lower()

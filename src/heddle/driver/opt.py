@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.driver.codes import D0302
-from heddle.driver.compile import as_target
 from heddle.driver.passes import pass_class, pipeline_passes, read_pass, steps_of
+from heddle.driver.targets import as_target
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, PassInfo, PassInstrument, Sequential

@@ -68,32 +68,32 @@ def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse
         ContractQuantized(),  # products of quantised tensors are products of integers
-        ContractInBytes(target),  # of bytes, where the target multiplies bytes
-        ConvertConv1D(),  # sequences are images of one row
-        ConvertConvTranspose(),  # images that grow are several images, whose pixels alternate
-        CanonicalizeBindings(True),  # names for names go, so that later passes see through them
-        IndexWholeRows(),  # an index that is repeated for each element of a row is that of the row
-        FoldConstant(),  # what is known is computed
-        BindConstantArguments(),  # bodies of loops know their weights
-        FoldConstant(),  # and so does what is computed of them
-        SinkReshape(),  # maps follow what makes their operands, and fuse with it
-        EliminateCommonSubexpr(),  # what is computed twice is computed once
-        DeadCodeElimination(keep_packed_calls=True),  # what nothing needs goes
+        ContractInBytes(target),  # products of 8-bit integers, where the target has them
+        ConvertConv1D(),  # a sequence becomes an image of one row
+        ConvertConvTranspose(),  # transposed convolutions become plain ones, whose results interleave
+        CanonicalizeBindings(True),  # a variable that only renames another is replaced by it
+        IndexWholeRows(),  # an index that is repeated for each element of a row is read once for the row
+        FoldConstant(),  # calls whose operands are constants are computed now
+        BindConstantArguments(),  # loops get the weights that callers pass them as constants
+        FoldConstant(),  # values computed from weights alone are computed now
+        SinkReshape(),  # reshapes move behind elementwise operators, which can then fuse
+        EliminateCommonSubexpr(),  # equal calls are made once
+        DeadCodeElimination(keep_packed_calls=True),  # bindings that nothing uses are removed
     )
     return (*passes, *precision_passes(precision))
 
 
 def precision_passes(precision: str) -> tuple[Pass, ...]:
-    """Products of float32 to products of less, after everything that computes weights."""
+    """Passes that make products less precise. They run after the passes that compute weights."""
     if precision not in PRECISIONS:
         raise OptionError(D0103, f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
     if precision == "fp32":
         return ()
     return (
         ContractInBfloat16(),  # products with weights take narrow factors
-        EliminateCommonSubexpr(),  # what several products take is rounded once
+        EliminateCommonSubexpr(),  # an operand of several products is rounded once
         FoldConstant(),  # weights are rounded when the program is compiled
-        DeadCodeElimination(keep_packed_calls=True),  # weights that are not used in full go
+        DeadCodeElimination(keep_packed_calls=True),  # weights that only rounded copies were made of
     )
 
 
@@ -101,38 +101,38 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
     return (
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
-        CanonicalizeBindings(True),  # decompositions leave names for names
+        CanonicalizeBindings(True),  # decompositions leave variables that only rename others
         ProveIndices(),  # indices that cannot be out of range are not checked
-        FuseAttention(),  # scores of attention live no longer than a few rows
+        FuseAttention(),  # attention keeps the scores of a few rows at a time, not of all
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
-        RewriteDataflowReshape(),  # what only renumbers elements becomes a view
-        CopyWrittenConstants(),  # a constant is not written over
-        WidenGroups(target),  # groups of channels that fill no vector are read together
-        ConvertToBlockedLayout(target),  # images lie as convolutions make and take them
-        NameSizes(),  # sizes of free tensors that are formulas get names
+        RewriteDataflowReshape(),  # reshapes become views of the same memory
+        CopyWrittenConstants(),  # what is written over in place is a copy of a constant
+        WidenGroups(target),  # groups with fewer channels than a vector has lanes are merged
+        ConvertToBlockedLayout(target),  # images are stored in blocks of channels
+        NameSizes(),  # sizes that are formulas of free sizes get variables
         EstimateKernelCost(),  # profilers want to know what a kernel does
-        ConvertToWinograd(target),  # convolutions that multiply less
-        PackWeights(target),  # constant weights lie as the vector lanes read them
+        ConvertToWinograd(target),  # 3 x 3 convolutions, where that takes fewer products
+        PackWeights(target),  # constant weights are stored in the order in which vectors read them
         ApplyDefaultSchedule(
             target, backend_of(target).schedule_rules
         ),  # loops are tiled, put on threads and into vectors
-        FuseLoops(),  # and a loop of the graph around them is one with them
-        ShareKernels(),  # loops that differ in sizes alone are compiled once
-        PlaceKernels(),  # and each runs on one device
+        FuseLoops(),  # a loop of the graph and the kernels that it calls become one kernel
+        ShareKernels(),  # kernels that differ only in their sizes are compiled once
+        PlaceKernels(),  # each kernel runs on the device of its operands
     )
 
 
 def _finalize_for_cpu(_: Target) -> tuple[Pass, ...]:
     return (
-        ToNonDataflow(),  # from here on bindings have effects
+        ToNonDataflow(),  # dataflow blocks end: later passes add bindings with effects
         RemovePurityChecking(),  # pure functions may have effects inside
         CallTIRRewrite(),  # outputs become allocations
         StaticPlanBlockMemory(),  # tensors that are not alive together share storages
         LowerAllocTensor(),  # allocations become storages and tensors in them
         KillAfterLastUse(),  # registers are cleared, so that storages return to the pool
-        EstimatePeakMemory(),  # how much memory is alive at once, as a formula
-        LowerRuntimeBuiltin(),  # what is left of operators becomes builtins
+        EstimatePeakMemory(),  # the most memory that is in use at once, as a formula of the sizes
+        LowerRuntimeBuiltin(),  # remaining operators become calls of the machine's builtins
         VMShapeLower(),  # symbolic dimensions become heap slots, types become checks
         AttachGlobalSymbol(),
     )

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heddle.driver.codes import D0103
-from heddle.driver.compile import as_target, function_signature, kernel_modules
+from heddle.driver.compile import function_signature, kernel_modules
 from heddle.driver.pipeline import OptionError, default_pipeline, optimize_passes
 from heddle.driver.signature import METADATA_PREFIX
+from heddle.driver.targets import as_target
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Sequential

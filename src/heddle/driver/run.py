@@ -169,8 +169,8 @@ def check_no_variant(model: ModelFile, variant: str | None) -> None:
 
 
 def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
-    from heddle.driver.compile import as_target
     from heddle.driver.phases import PhaseClock, ignore
+    from heddle.driver.targets import as_target
 
     target = as_target(options.target)
     clock = PhaseClock(target, options.listener or ignore)
@@ -260,7 +260,7 @@ def compile_to_file(
         target, names = None, list(made.executable.names)
     else:
         if is_linked(output):
-            from heddle.driver.compile import as_target
+            from heddle.driver.targets import as_target
 
             check_library(output.name, as_target(targets[0] if targets else None).mtriple)
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
@@ -301,7 +301,7 @@ def _compile_to_c(
     model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions, with_arena: bool
 ) -> dict[str, Any]:
     from heddle.driver.c_program import write_c_program
-    from heddle.driver.compile import as_target
+    from heddle.driver.targets import as_target
 
     chosen = [as_target(target) for target in targets]
     if len(chosen) != 1 or chosen[0].kind.name != "c" or options.exec_mode != "compiled":

@@ -24,9 +24,10 @@ from heddle.codegen.build import generate_text
 from heddle.codegen.functions import named
 from heddle.codegen.pipeline import lower
 from heddle.driver.codes import D0102, D0106, D0301
-from heddle.driver.compile import as_target, with_bounds_checks
+from heddle.driver.compile import with_bounds_checks
 from heddle.driver.disassembly import bytecode_text
 from heddle.driver.pipeline import default_pipeline
+from heddle.driver.targets import as_target
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr

@@ -7,6 +7,7 @@ from typing import Any
 
 from heddle.driver.codes import D0103, D0105
 from heddle.driver.pipeline import OptionError
+from heddle.driver.targets import as_target
 from heddle.runtime.module import Module
 from heddle.runtime.variants import Variant, VariantsModule
 from heddle.target import Target
@@ -21,8 +22,6 @@ def targets_of(given: Sequence[Any]) -> tuple[Target, ...]:
     """The targets that a list means, each as one alone would be meant. Raises: OptionError D0103 for an empty
     list, D0105 for two of which the second would never be taken; UsageError H01.. for one that is malformed.
     """
-    from heddle.driver.compile import as_target
-
     if not given:
         raise OptionError(D0103, "a list of targets needs one at least")
     targets = tuple(as_target(each) for each in given)

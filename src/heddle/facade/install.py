@@ -1,7 +1,8 @@
 """How public modules come to be: a finder that knows the table, and modules that look names up in it.
 
 Names are resolved when they are first asked for and then kept, so `import heddle.runtime` loads no room of
-the compiler.
+the compiler. This is all that `import heddle` loads, so it does without what takes long to import:
+`importlib.abc` alone took half of the time.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
 from pkgutil import iter_modules
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from heddle.facade.table import ALIASES, EXPORTS, PASSES, WORDS
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader
+else:
+    Loader = object
 
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -230,7 +235,7 @@ _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
 }
 
 
-class FacadeFinder(MetaPathFinder):
+class FacadeFinder:
     """Finds the modules of the table; leaves all others to Python."""
 
     def find_spec(
@@ -260,8 +265,28 @@ class FacadeFinder(MetaPathFinder):
         )
 
 
+def _check_interpreter() -> None:
+    """Native code knows the objects of CPython's builds with a lock alone."""
+    is_free = "t" in getattr(sys, "abiflags", "")
+    if sys.implementation.name == "cpython" and not is_free:
+        return
+    # Only a failing program pays for what messages need.
+    codes = import_module("heddle.support.codes")
+    diagnostics = import_module("heddle.support.diagnostics")
+    found = "a free-threaded build of CPython" if is_free else sys.implementation.name
+    raise diagnostics.InterpreterError(
+        codes.S0704,
+        f"this interpreter is {found}: expected CPython's build with the interpreter's lock",
+        help="make the virtual environment with python3, not with python3t or another implementation",
+    )
+
+
 def install(root: ModuleType) -> None:
-    """Serve the public names below `root`, the package itself. Doing it again changes nothing."""
+    """Serve the public names below `root`, the package itself. Doing it again changes nothing.
+
+    Raises: InterpreterError S0704 (an ImportError) where native code does not know the interpreter's objects.
+    """
+    _check_interpreter()
     if not any(isinstance(finder, FacadeFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, FacadeFinder())
     root.__class__ = FacadeModule

@@ -129,13 +129,18 @@ def _export(
         raise MissingDependencyError(
             N0001, "an ExportedProgram is exported to ONNX with the package 'onnxscript'", help=_extra()
         )
-    tries = []
+    exporters: list[Any] = []
     if has_script and not is_script:
-        tries.append(lambda: _export_program(model, args, kwargs, dynamic_shapes, path))
+        exporters.append(_program_options)
     if not is_program:
-        tries.append(lambda: _export_trace(model, args, kwargs, dynamic_shapes, path))
+        exporters.append(_trace_options)
     failures = []
-    for attempt in tries:
+    for options_of in exporters:
+
+        def attempt(options_of: Any = options_of) -> None:
+            options = options_of(model, args, kwargs, dynamic_shapes)
+            torch.onnx.export(model, args, str(path), kwargs=kwargs or None, **options)
+
         failure = _failure_of(attempt)
         if failure is None:
             return
@@ -164,42 +169,25 @@ def _failure_of(attempt: Any) -> str | None:
     return None
 
 
-def _export_program(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, path: Path
-) -> None:
-    import torch
-
-    torch.onnx.export(
-        model,
-        args,
-        str(path),
-        kwargs=kwargs or None,
-        dynamic_shapes=dynamic_shapes,
-        dynamo=True,
-        external_data=True,
-        verbose=False,
-    )
+def _program_options(
+    _model: Any, _args: tuple[Any, ...], _kwargs: dict[str, Any], dynamic_shapes: Any
+) -> dict[str, Any]:
+    """What `torch.onnx.export` is told to export by way of an exported program."""
+    return {"dynamic_shapes": dynamic_shapes, "dynamo": True, "external_data": True, "verbose": False}
 
 
-def _export_trace(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, path: Path
-) -> None:
-    """Export by tracing. Raises: ValueError for arguments that are no tensors, and where PyTorch warns that
-    the trace holds for this example alone.
+def _trace_options(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
+) -> dict[str, Any]:
+    """What it is told to export by tracing. Raises: ValueError for arguments that are no tensors; from here
+    on, PyTorch's warning that the trace holds for this example alone is an error.
     """
     import torch
 
     names = _names(model, len(args), kwargs)
     warnings.simplefilter("error", torch.jit.TracerWarning)
-    torch.onnx.export(
-        model,
-        args,
-        str(path),
-        kwargs=kwargs or None,
-        input_names=names,
-        dynamic_axes=_axes(names, [*args, *kwargs.values()], dynamic_shapes),
-        dynamo=False,
-    )
+    axes = _axes(names, [*args, *kwargs.values()], dynamic_shapes)
+    return {"input_names": names, "dynamic_axes": axes, "dynamo": False}
 
 
 def _names(model: Any, count: int, kwargs: Mapping[str, Any]) -> list[str]:

@@ -55,6 +55,19 @@ class Words(Protocol):
         """An axis and the next as one."""
 
 
+def known_dims(ty: Type, name: str) -> tuple[Any, ...]:
+    """The sizes of a tensor for the gradient of an operator. Raises: IRTypeError R0210 where not even symbols
+    stand for them.
+    """
+    if not isinstance(ty, TensorType) or ty.dims is None:
+        _refuse(name, "the shape of an argument is not known")
+    return ty.dims
+
+
+def _refuse(name: str, why: str) -> NoReturn:
+    raise IRTypeError(R0210, f"no gradient of {name}: {why}")
+
+
 Rule = Callable[["Step"], Sequence[Cotangent]]
 
 
@@ -99,10 +112,7 @@ class Step:
 
     def dims(self, k: int) -> tuple[Any, ...]:
         """The sizes of an argument. Raises: IRTypeError R0210 where not even symbols stand for them."""
-        found = self.ty(k).dims
-        if found is None:
-            self.refuse("the shape of an argument is not known")
-        return found
+        return known_dims(self.types[k], self.name)
 
     def size(self, k: int, axis: int) -> int:
         """A size that is known. Raises: IRTypeError R0210."""
@@ -121,7 +131,7 @@ class Step:
 
     def refuse(self, why: str) -> NoReturn:
         """Raises: IRTypeError R0210."""
-        raise IRTypeError(R0210, f"no gradient of {self.name}: {why}")
+        _refuse(self.name, why)
 
     def fit(self, x: Any, k: int) -> Any:
         """A contribution in the shape of an argument, summed over what was broadcast."""

@@ -4,9 +4,8 @@
         def rewrite(self, var: Var, value: Expr) -> Expr | None:
             return value.args[0] if is_call(value, "relax.nn.relu") else value
 
-The rewriter keeps what it is given: a function in which nothing changes stays the same object, and a
-variable is made
-anew only where its type changes.
+The rewriter keeps what it is given: a function in which nothing changes stays the same object, and a variable
+is made anew only where its type changes.
 """
 
 from __future__ import annotations

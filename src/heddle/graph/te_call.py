@@ -18,8 +18,8 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import identifier
 from heddle.te.create_prim_func import create_prim_func
+from heddle.tir.fresh_definitions import defined_by
 from heddle.tir.nodes import Buffer, PrimFunc
-from heddle.tir.transform.fresh_definitions import defined_by
 
 
 class _Placeholders:

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
-from heddle.graph.codes import R0210
+from heddle.graph.gradient import known_dims
 from heddle.graph.op_builder import call_op
-from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.ir.types import Type
-from heddle.support.diagnostics import IRTypeError
 from heddle.topi.dims import as_dim
 
 _SHAPED = {"reshape": "reshape", "broadcast": "broadcast_to", "sum": "collapse_sum_to"}
@@ -33,11 +32,11 @@ class GraphWords:
 
     def shaped(self, kind: str, x: Expr, like: Expr, like_type: Type) -> Expr:
         """`x` in the shape of `like`, by its sizes, symbolic ones too."""
-        return self.call(_SHAPED[kind], (x, ShapeExpr(_dims(like_type))), {})
+        return self.call(_SHAPED[kind], (x, ShapeExpr(known_dims(like_type, kind))), {})
 
     def cut(self, x: Expr, like: Expr, like_type: Type) -> Expr:
         """The first elements along each axis, as many as `like` has."""
-        dims = _dims(like_type)
+        dims = known_dims(like_type, "a slice")
         count = len(dims)
         return self.call("strided_slice", (x, list(range(count)), [0] * count, list(dims), [1] * count), {})
 
@@ -54,9 +53,3 @@ class GraphWords:
         """An axis and the next as one, by a reshape."""
         joined = dims[axis] * dims[axis + 1]
         return self.call("reshape", (x, ShapeExpr((*dims[:axis], joined, *dims[axis + 2 :]))), {})
-
-
-def _dims(ty: Type) -> tuple[Any, ...]:
-    if not isinstance(ty, TensorType) or ty.dims is None:
-        raise IRTypeError(R0210, "a gradient needs the shape of an argument, which is not known")
-    return ty.dims

@@ -1,10 +1,8 @@
 """Nodes as JSON and back. Sharing is kept: a node that is reached twice is written once.
 
 Format: {"heddle_json": 1, "root": value, "nodes": [{"kind": ..., "fields": {...}, "span": ...}]}; a value is
-a JSON
-scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"}, or {"TAG": ...} of
-a value
-codec that a room registered.
+a JSON scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"}, or {"TAG":
+...} of a value codec that a room registered.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ class IRModule(Node):
     each data type to its definition.
 
     The one node with changing content: `mod["f"] = func` swaps the function table, as users' programs do.
-    Passes never
-    do it; they build a new module with `with_functions`.
+    Passes never do it; they build a new module with `with_functions`.
     """
 
     functions: Map = EMPTY_MAP

@@ -1,8 +1,7 @@
 """What every IR node is made of.
 
-A node is a final, frozen, slotted dataclass; its field declarations are the only description of it. From
-them come its
-children, `replace`, structural equality and hash (`ir.structural`), JSON (`ir.json_codec`), visitors
+A node is a final, frozen, slotted dataclass; its field declarations are the only description of it. From them
+come its children, `replace`, structural equality and hash (`ir.structural`), JSON (`ir.json_codec`), visitors
 (`ir.visitor`).
 
     @node("prim.Let")
@@ -161,8 +160,7 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
     """Declare a node class under the name that JSON and messages use.
 
     With `init=False` the class writes an `__init__` of its own (users' argument order) and a `make` that
-    takes the
-    fields.
+    takes the fields.
     """
 
     def declare(cls: type[C]) -> type[C]:

@@ -1,8 +1,7 @@
 """The record of a graph operator: all that Heddle knows of it, in one place.
 
-Builder functions, script names, docs, test tables and coverage pages derive from it. Each optional facet is
-a value or a
-stated reason (`Without`); silence fails when the record is made.
+Builder functions, script names, docs, test tables and coverage pages derive from it. Each optional facet is a
+value or a stated reason (`Without`); silence fails when the record is made.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
 """Structural equality and hash: two nodes are equal when their fields are, definitions mapped onto each
 other.
 
-Names and spans do not count. A variable or buffer (an identity node) met in a `defines()` field for the
-first time is
-paired with its counterpart, until the end of the function around it; anywhere else it must be paired
-already, or be the very same object. With
-`map_free_vars=True` free variables are paired at their first use too.
+Names and spans do not count. A variable or buffer (an identity node) met in a `defines()` field for the first
+time is paired with its counterpart, until the end of the function around it; anywhere else it must be paired
+already, or be the very same object. With `map_free_vars=True` free variables are paired at their first use
+too.
 """
 
 from __future__ import annotations

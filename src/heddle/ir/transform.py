@@ -11,10 +11,10 @@ import os
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from heddle.ir.codes import I0501, I0502, I0506
 from heddle.ir.expr import GlobalVar
@@ -306,24 +306,75 @@ class CallbackPass(Pass):
         return self.function(mod, ctx)
 
 
-def module_pass(
-    function: Callable[..., Any] | None = None,
-    *,
-    opt_level: int = 0,
-    name: str | None = None,
-    required: Iterable[str] = (),
-    traceable: bool = False,
-) -> Any:
-    """Make a pass of a function (mod, ctx) -> mod, or a pass factory of a class with `transform_module`."""
+FunctionChange = Callable[[Any, Any, PassContext], Any]
+"""(part of a module, module, context) → the part after the pass: the same object where nothing changed."""
 
-    def make(target: Any) -> Any:
-        info = PassInfo(name or target.__name__, opt_level, tuple(required))
-        if isinstance(target, type):
+
+class PassDecorator(Protocol):
+    """What makes a pass of a function, or of a class whose method is that function: then calling the class
+    with its own arguments gives the pass. All have this one form.
+    """
+
+    def __call__(
+        self,
+        pass_func: Any = None,
+        opt_level: int | None = None,
+        name: str | None = None,
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
+    ) -> Any:
+        """A pass; without `pass_func` a decorator. A name that is not given is that of the function or class;
+        `opt_level` is 0 by default. `traceable` does nothing: every pass is seen by instruments.
+        """
+
+
+def pass_decorator(method: str, over: Callable[[Any, PassInfo], Pass], doc: str) -> PassDecorator:
+    """A decorator of users' functions. `method`: the one that a class has instead; `over`: makes the pass of
+    the function; `doc`: the decorator's docstring.
+    """
+
+    def decorator(
+        pass_func: Any = None,
+        opt_level: int | None = None,
+        name: str | None = None,
+        required: Sequence[str] | None = None,
+        traceable: bool = False,
+    ) -> Any:
+        def make(target: Any) -> Any:
+            info = PassInfo(name or target.__name__, opt_level or 0, tuple(required or ()))
+            if not isinstance(target, type):
+                return over(target, info)
+            owner: Any = target
 
             def build(*args: Any, **kwargs: Any) -> Pass:
-                return CallbackPass(target(*args, **kwargs).transform_module, info)
+                return over(getattr(owner(*args, **kwargs), method), info)
 
             return build
-        return CallbackPass(target, info)
 
-    return make(function) if function is not None else make
+        return make if pass_func is None else make(pass_func)
+
+    decorator.__doc__ = f"{doc}\n\n{PassDecorator.__call__.__doc__}"
+    return decorator
+
+
+def over_functions(kind: type, dialect: str) -> Callable[[FunctionChange, PassInfo], Pass]:
+    """Makes passes of what changes functions of one class and dialect; all others stay."""
+
+    def over(function: FunctionChange, info: PassInfo) -> Pass:
+        def run(mod: Any, ctx: PassContext) -> Any:
+            def change(_var: Any, func: Any) -> Any:
+                return function(func, mod, ctx) if isinstance(func, kind) else func
+
+            return map_functions(mod, (dialect,), change)
+
+        run.__module__ = str(getattr(function, "__module__", ""))  # whose fault a fault in it is
+        return CallbackPass(run, info)
+
+    return over
+
+
+module_pass = pass_decorator(
+    "transform_module",
+    CallbackPass,
+    "Make a pass of `f(mod, ctx)`, which gives a module, or of a class with `transform_module`.",
+)

@@ -5,8 +5,7 @@
             return IntImm(node.dtype, node.value * 2)
 
 A method is found by the class name, then by the names of the base classes. `default` handles the rest: it
-visits the
-children, and a Rewriter returns the same object where nothing changed.
+visits the children, and a Rewriter returns the same object where nothing changed.
 """
 
 from __future__ import annotations

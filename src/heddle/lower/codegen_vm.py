@@ -1,15 +1,15 @@
 """Bytecode from lowered graph functions: for every machine, whose builder makes instructions of it.
 
 A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If,
-its two
-blocks and a Goto; results of both branches are copied to one register.
+its two blocks and a Goto; results of both branches are copied to one register.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
-from heddle.graph.nodes import SeqExpr
+from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.graph.vdevices import device_index
 from heddle.ir.expr import (
@@ -30,6 +30,7 @@ from heddle.ir.expr import (
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.types import TupleType
+from heddle.ir.visitor import walk
 from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
@@ -99,10 +100,18 @@ def _note_cost(builder: ProgramBuilder, var: GlobalVar, func: BaseFunc) -> BaseF
     return func.without_attr(FAILED_RULES) if FAILED_RULES in func.attrs else func
 
 
+def _read_variables(body: Expr) -> frozenset[Var]:
+    """The variables that occur in a body beside where they are bound."""
+    found = Counter(node for node in walk(body) if isinstance(node, Var))
+    found.subtract(node.var for node in walk(body) if isinstance(node, (VarBinding, MatchCast)))
+    return frozenset(var for var, count in found.items() if count > 0)
+
+
 class _FunctionCodegen:
     def __init__(self, builder: ProgramBuilder, mod: IRModule) -> None:
         self.builder, self.mod = builder, mod
         self._registers: dict[Var, int] = {}
+        self._read: frozenset[Var] = frozenset()
         self._next = 0
         self._place: Span | None = None
 
@@ -118,6 +127,7 @@ class _FunctionCodegen:
             body = func.body
             assert isinstance(body, SeqExpr)
             self._place = func.span
+            self._read = _read_variables(body)
             self._sequence(body)
             self._place = func.span
             self.builder.emit_ret(self._in_register(body.body), place=self._place)
@@ -173,15 +183,11 @@ class _FunctionCodegen:
         if name == "relax.vm.kill_object":
             self._emit("vm.builtin.null_value", [], self._operand(value.args[0]), value.span)
             return
-        no_result = isinstance(var.ty, TupleType) and not var.ty.fields
-        dst = (
-            None
-            if no_result and not name.startswith("relax.") and var.name_hint == "_"
-            else self._register(var)
-        )
         if name == "relax.null_value":
-            self._emit("vm.builtin.null_value", [], dst, value.span)
+            self._emit("vm.builtin.null_value", [], self._register(var), value.span)
             return
+        has_no_result = isinstance(var.ty, TupleType) and not var.ty.fields
+        dst = None if has_no_result and var not in self._read else self._register(var)
         self._emit(name, args, dst, value.span)
 
     def _callee(self, value: Call) -> tuple[str, list[int]]:

@@ -37,9 +37,9 @@ from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.substitute import substitute
 from heddle.target import Target
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import OpPattern, block_pattern
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.blocks.split_dimension import (
     DimensionSplit,
     Growth,

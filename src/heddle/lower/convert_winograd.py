@@ -28,8 +28,8 @@ from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps
 from heddle.tir.schedule.rules.winograd import winograd_function

@@ -20,13 +20,13 @@ from heddle.lower.codes import L0401
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
 from heddle.support.settings import settings
 from heddle.target import Target
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.cpu import CPU_RULES
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.schedule import Schedule
-from heddle.tir.schedule.tree import blocks_in
 
 FAILED_RULES = "failed_rules"
 

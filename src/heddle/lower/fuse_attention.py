@@ -25,10 +25,10 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.primitive_function import BlockFuser, outlined
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.analysis.row_pass import is_row_pass
 from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc
-from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.rules.attention import RowProduct, row_product
 
 

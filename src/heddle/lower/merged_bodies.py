@@ -14,6 +14,7 @@ from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.support.names import NameSupply
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -28,7 +29,6 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.nest import loop_nest
 from heddle.tir.schedule.tree import root_block
 from heddle.tir.substitute import StmtSubstituter
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 Dims = tuple[PrimExpr, ...]
 

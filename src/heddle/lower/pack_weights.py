@@ -4,9 +4,8 @@
     w[o, i, y, x]
 
 For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that
-only the
-parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at compile
-time.
+only the parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at
+compile time.
 """
 
 from __future__ import annotations
@@ -32,6 +31,7 @@ from heddle.prim.substitute import free_vars
 from heddle.runtime.tensor import Tensor, empty
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import packed_depth
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
@@ -41,7 +41,7 @@ from heddle.tir.schedule.rules.convolution_tile import (
     weight_blocks,
 )
 from heddle.tir.schedule.rules.rule import extent_of, is_reduction
-from heddle.tir.schedule.tree import blocks_in, replace_stmt
+from heddle.tir.schedule.tree import replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 BLOCKS = (64, 48, 32, 16, 8)

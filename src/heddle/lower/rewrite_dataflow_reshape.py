@@ -19,8 +19,8 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.prim.nodes import PrimExpr, constant
+from heddle.tir.analysis.blocks import producers_and_consumers
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
-from heddle.tir.schedule.tree import producers_and_consumers
 
 
 @dataclass(frozen=True)

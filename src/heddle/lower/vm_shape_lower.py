@@ -62,8 +62,7 @@ from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt
 @dataclass(frozen=True)
 class VMShapeLower(Pass):
     """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False`
-    leaves the
-    texts of checks empty."""
+    leaves the texts of checks empty."""
 
     emit_err_ctx: bool = True
 

@@ -27,8 +27,9 @@ from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import minimum
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock, decl_buffer
-from heddle.tir.schedule.blocks.nest import nest, plain_nests
+from heddle.tir.schedule.blocks.nest import nest
 from heddle.tir.schedule.channels import GROUPS, channel_block, group_start
 from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.tree import find_block, replace_stmt

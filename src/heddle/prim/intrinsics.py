@@ -30,11 +30,11 @@ Formula = Callable[..., PrimExpr]
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
     """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
-    and is None
-    for what only a machine can do; `effect` says what the call does to memory. `capability` names what the
-    call can do beyond computing a value, "" for nothing: text from outside may not use it. `formula` makes
-    the same value of others: `LowerIntrin` writes it where it knows nothing better, so that an intrinsic that
-    has one needs nothing of a code generator. `is_costly`: a call takes tens of instructions."""
+    and is None for what only a machine can do; `effect` says what the call does to memory. `capability` names
+    what the call can do beyond computing a value, "" for nothing: text from outside may not use it. `formula`
+    makes the same value of others: `LowerIntrin` writes it where it knows nothing better, so that an
+    intrinsic that has one needs nothing of a code generator. `is_costly`: a call takes tens of
+    instructions."""
 
     name: str
     num_args: int | None
@@ -74,8 +74,7 @@ def _declare(
 
 def _erf(x: Any) -> Any:
     """erf in float64: below 3 exp(-x*x) times a series of positive terms, above by the continued fraction of
-    erfc; to
-    about 1e-15.
+    erfc; to about 1e-15.
     """
     x64 = np.asarray(x, dtype=np.float64)
     size = np.abs(x64)

@@ -1,8 +1,7 @@
 """Graph functions as script text; `relax.parser` reads it back to an equal structure.
 
-Constants of more than a few elements are written `metadata[k]`; the printer collects them in `constants`,
-and the
-parser takes them from there.
+Constants of more than a few elements are written `metadata[k]`; the printer collects them in `constants`, and
+the parser takes them from there.
 """
 
 from __future__ import annotations
@@ -42,9 +41,8 @@ INLINE_ELEMENTS = 8
 
 
 class TypePrinter(ExprPrinter):
-    """Types and leaf expressions of the graph dialect. While `quoting`, dimensions are written as strings,
-    as in a
-    signature, where the function's own symbolic dimensions are not names yet."""
+    """Types and leaf expressions of the graph dialect. While `quoting`, dimensions are written as strings, as
+    in a signature, where the function's own symbolic dimensions are not names yet."""
 
     quoting = False
 

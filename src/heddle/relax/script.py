@@ -1,8 +1,7 @@
 """The namespace `R` of scripts: types, the words of graph functions, and every operator by its name.
 
 `R.add`, `R.nn.conv2d` and the like are looked up in the operator table, so an operator is in scripts as soon
-as it is
-declared. Import it as a module: `from heddle.script import relax as R`.
+as it is declared. Import it as a module: `from heddle.script import relax as R`.
 """
 
 from __future__ import annotations

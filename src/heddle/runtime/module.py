@@ -133,17 +133,27 @@ class Module:
         repeats_to_cooldown: int = 1,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name` on its arguments. `f_preproc` names a global function that is
-        called with the same arguments before each repeat."""
+        """A function that times `func_name` on its arguments, until the work that it leaves to devices is
+        done: to `dev`, and to those of the module. `f_preproc` names a global function that is called with
+        the same arguments before each repeat.
+        """
         function = self.get_function(func_name, True)
         plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
         prepare = find_global_func(f_preproc) if f_preproc else None
 
         def evaluate(*args: Any) -> BenchmarkResult:
             before = None if prepare is None else lambda: prepare(*args)
-            return measure(lambda: function(*args), plan, before)
+            return measure(lambda: function(*args), plan, before, wait)
+
+        def wait() -> None:
+            self.wait()
+            if dev is not None:
+                dev.sync()
 
         return evaluate
+
+    def wait(self) -> None:
+        """Wait for work that calls of its functions have left to devices of its own."""
 
     def save_sections(self) -> Mapping[str, SectionData]:
         """The parts from which the loader of this kind makes the module again, imports apart."""

@@ -79,30 +79,39 @@ class TimingPlan:
 
 
 def measure(
-    call: Callable[[], Any], plan: TimingPlan, before_repeat: Callable[[], Any] | None = None
+    call: Callable[[], Any],
+    plan: TimingPlan,
+    before_repeat: Callable[[], Any] | None = None,
+    wait: Callable[[], Any] | None = None,
 ) -> BenchmarkResult:
-    """Time `call` by the plan; `before_repeat` runs untimed before each repeat."""
+    """Time `call` by the plan; `before_repeat` runs untimed before each repeat. `wait` is for work that calls
+    leave to devices: it is part of what is timed, once after the calls that are timed together.
+    """
     call()
+    if wait is not None:
+        wait()
     number = plan.number
     results = []
     for index in range(plan.repeat):
         if before_repeat is not None:
             before_repeat()
-        seconds = _seconds(call, number)
+        seconds = _seconds(call, number, wait)
         while seconds * 1000 < plan.min_repeat_ms:
             growth = plan.min_repeat_ms / max(seconds * 1000, 1e-6)
             number = int(min(number * max(growth * 1.1, 1.5), number * 1e4)) + 1
-            seconds = _seconds(call, number)
+            seconds = _seconds(call, number, wait)
         results.append(seconds / number)
         if plan.cooldown_interval_ms and (index + 1) % plan.repeats_to_cooldown == 0:
             time.sleep(plan.cooldown_interval_ms / 1000)
     return BenchmarkResult(tuple(results))
 
 
-def _seconds(call: Callable[[], Any], number: int) -> float:
+def _seconds(call: Callable[[], Any], number: int, wait: Callable[[], Any] | None) -> float:
     start = time.perf_counter()
     for _ in range(number):
         call()
+    if wait is not None:
+        wait()
     return time.perf_counter() - start
 
 
@@ -114,6 +123,9 @@ class Benchmarked:
         self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
     ) -> Callable[[], Any]:
         """The call that is measured, with its arguments bound. `func_name` is None where none was given."""
+
+    def wait(self) -> None:
+        """Wait for work that calls have left to devices. The host's is done when a call returns."""
 
     def benchmark(
         self,
@@ -136,7 +148,7 @@ class Benchmarked:
         Raises: UsageError U0801 for numbers that make no sense; what a call raises.
         """
         plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
-        return measure(self.timed_call(func_name, args, kwargs, end_to_end), plan)
+        return measure(self.timed_call(func_name, args, kwargs, end_to_end), plan, wait=self.wait)
 
 
 BENCHMARK_OPTIONS = tuple(

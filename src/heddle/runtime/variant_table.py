@@ -36,9 +36,12 @@ class Described(Protocol):
     """What a choice looks at."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What the variant is called."""
+
     @property
-    def needs(self) -> Needs: ...
+    def needs(self) -> Needs:
+        """What it needs of a processor."""
 
 
 T = TypeVar("T", bound=Described)

@@ -62,3 +62,10 @@ S0703 = declare_code(
     "package cannot be imported",
     "A package that Heddle uses is damaged, or there is no memory for its libraries.",
 )
+S0704 = declare_code(
+    "S0704",
+    "interpreter is not supported",
+    "Native code of Heddle reads and makes objects of CPython, as builds with the interpreter's lock lay "
+    "them out. Another implementation, and the free-threaded build (`python3.13t`), lay them out in another "
+    "way. Use CPython's usual build: calls of compiled programs let the lock go while they run.",
+)

@@ -151,6 +151,10 @@ class MissingDependencyError(HeddleError, ImportError):
     """An optional package that this feature needs and that is not installed."""
 
 
+class InterpreterError(HeddleError, ImportError):
+    """An interpreter of Python whose objects native code does not know."""
+
+
 class Trap(HeddleError, RuntimeError):
     """A failure while a compiled program runs: a violated check, an exhausted limit, a failed call."""
 

@@ -75,8 +75,7 @@ class IterType(IntEnum):
 @node("tir.Buffer", identity=True)
 class Buffer(Expr):
     """A region of memory seen as a tensor. Empty `strides` means row-major and dense; strides and
-    `elem_offset` count
-    elements. `data` is the pointer; buffers with one pointer alias."""
+    `elem_offset` count elements. `data` is the pointer; buffers with one pointer alias."""
 
     data: Var
     dtype: DataType
@@ -177,6 +176,7 @@ class BufferRegion(Expr):
 
     @property
     def ty(self) -> None:
+        """A region has no type: it is no value."""
         return None
 
 

@@ -1,8 +1,7 @@
 """Loop functions from script text: what `tir.print_stmt` writes, and what users write by hand.
 
 Operators build nodes as written, nothing is folded, so that reading what was printed gives an equal
-structure. Where
-operand dtypes differ the usual casts are inserted.
+structure. Where operand dtypes differ the usual casts are inserted.
 """
 
 from __future__ import annotations
@@ -117,6 +116,7 @@ class ScalarParser(ScriptParser):
     """Scalar expressions; the graph dialects' parsers build on it for symbolic dimensions."""
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a word of the script. Operands of different dtypes get the usual casts."""
         raw = _RAW_WORDS.get(function) if isinstance(function, _FunctionKind) else None
         if raw is not None and len(args) == 2:
             return raw(*match_types(*args))
@@ -130,6 +130,7 @@ class ScalarParser(ScriptParser):
         )
 
     def eval_Call(self, node: ast.Call) -> Any:
+        """The value of a call in the text; `T.Let(..., where={v: value})` binds its variables first."""
         where = next((k.value for k in node.keywords if k.arg == "where"), None)
         if isinstance(node.func, ast.Attribute) and node.func.attr == "Let" and isinstance(where, ast.Dict):
             return self._let(node.args[0], where)
@@ -156,21 +157,25 @@ class ScalarParser(ScriptParser):
         return result
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
+        """An operator with two operands: an expression where one of them is, else Python's own value."""
         if op in _BINARY and (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
             return _BINARY[op](*match_types(a, b))
         return super().binary(op, a, b)
 
     def compare(self, op: type[ast.cmpop], a: Any, b: Any) -> Any:
+        """A comparison: an expression where one of its operands is, else Python's own value."""
         if op in _COMPARE and (isinstance(a, PrimExpr) or isinstance(b, PrimExpr)):
             return _COMPARE[op](*match_types(a, b))
         return super().compare(op, a, b)
 
     def boolean(self, op: type[ast.boolop], a: Any, b: Any) -> Any:
+        """`and` or `or`: an expression where one of its operands is, else Python's own value."""
         if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
             return (And if op is ast.And else Or)(*match_types(a, b))
         return super().boolean(op, a, b)
 
     def unary(self, op: type[ast.unaryop], a: Any) -> Any:
+        """`not` or a sign: an expression where the operand is, else Python's own value."""
         if isinstance(a, PrimExpr):
             return Not(a) if op is ast.Not else negative(a) if op is ast.USub else super().unary(op, a)
         return super().unary(op, a)
@@ -270,6 +275,9 @@ class PrimFuncParser(ScalarParser):
     # ---- statements
 
     def body(self, nodes: list[ast.stmt]) -> Stmt:
+        """The statements of a text as one. Raises: ParseError with the place of what is no statement of the
+        dialect.
+        """
         made = [self._stmt(node) for node in nodes]
         kept = [stmt for stmt in made if stmt is not None]
         return kept[0] if len(kept) == 1 else seq(*kept)
@@ -283,9 +291,11 @@ class PrimFuncParser(ScalarParser):
             return result
 
     def stmt_Pass(self, _node: ast.Pass) -> Stmt:
+        """`pass`: a statement without effect."""
         return Evaluate(constant(0))
 
     def stmt_Expr(self, node: ast.Expr) -> Stmt | None:
+        """An expression that stands alone: a call with an effect, a vector store; a text is a comment."""
         if isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             return None
         value: Any = self._vstore(node.value)
@@ -336,6 +346,7 @@ class PrimFuncParser(ScalarParser):
         raise TypeError(f"expected a buffer region, got {type(value).__name__}")
 
     def stmt_Assign(self, node: ast.Assign) -> Stmt | None:
+        """`A[i] = x`, a store; `v = x`, a name for a value, a buffer or a frame."""
         target = node.targets[0]
         if isinstance(target, ast.Subscript):
             return self._store(target, node.value)
@@ -408,6 +419,7 @@ class PrimFuncParser(ScalarParser):
         return Bind(bound, value)
 
     def stmt_AnnAssign(self, node: ast.AnnAssign) -> Stmt:
+        """`v: T.int32 = x`: a variable that is bound to a value. Raises: ParseError T0302 without a value."""
         if not isinstance(node.target, ast.Name) or node.value is None:
             self.error(node, T0302, "expected `name: type = value`")
         var = self._typed_var(node, node.target.id, self.eval(node.annotation))
@@ -445,6 +457,7 @@ class PrimFuncParser(ScalarParser):
     # ---- control
 
     def stmt_If(self, node: ast.If) -> Stmt:
+        """`if` with its branches, each with names of its own."""
         condition = as_expr(self.eval(node.test))
         with self.scope():
             then_case = self.body(node.body)
@@ -453,15 +466,18 @@ class PrimFuncParser(ScalarParser):
         return IfThenElse(condition, then_case, else_case)
 
     def stmt_While(self, node: ast.While) -> Stmt:
+        """`while`: a loop whose number of turns is not known."""
         condition = as_expr(self.eval(node.test))
         with self.scope():
             return While(condition, self.body(node.body))
 
     def stmt_Assert(self, node: ast.Assert) -> Stmt:
+        """`assert condition, "message"`."""
         message = self.eval(node.msg) if node.msg is not None else "assertion failed"
         return AssertStmt(as_expr(self.eval(node.test)), str(message))
 
     def stmt_For(self, node: ast.For) -> Stmt:
+        """`for`: one loop for each variable, of the kind that the frame names."""
         frame = self._loop_frame(node)
         names = (
             [e.id for e in node.target.elts if isinstance(e, ast.Name)]
@@ -498,6 +514,7 @@ class PrimFuncParser(ScalarParser):
         return frame
 
     def stmt_With(self, node: ast.With) -> Stmt | None:
+        """`with`: a block, its initial value, an attribute, or an allocation and its uses."""
         frame = self.eval(node.items[0].context_expr)
         if isinstance(frame, SBlockFrame):
             return self._sblock(node, frame)

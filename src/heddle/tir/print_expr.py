@@ -113,6 +113,9 @@ class Names:
         self.pointers: dict[Var, str] = {}
 
     def define(self, thing: Node, hint: str) -> str:
+        """The name of a variable or buffer: at its first use one that nothing else has, as near to the hint
+        as can be.
+        """
         if thing not in self._names:
             self._names[thing] = self.supply.fresh(identifier(hint))
         return self._names[thing]
@@ -143,6 +146,7 @@ class ExprPrinter(Dispatch):
         self._shared: dict[int, str] = {}  # by identity: parts that get a name, and it once they have it
 
     def expr(self, node: Any) -> str:
+        """The text of an expression. Long ones are written with names for what occurs twice."""
         if self._left < 0:
             return self._whole(node)
         self._left -= 1
@@ -182,6 +186,7 @@ class ExprPrinter(Dispatch):
         """Forget what was printed since."""
 
     def default(self, node: Any) -> str:
+        """The text of a node that has no form of its own: its kind and its fields."""
         fields = ", ".join(f"{name}={self.value(getattr(node, name))}" for name in node.init_names)
         return f"{node.node_kind}({fields})"
 
@@ -314,9 +319,11 @@ class ExprPrinter(Dispatch):
         return f"{self.expr(node.min)}:{self.expr(Add(node.min, node.extent))}"
 
     def list(self, *nodes: Any) -> str:
+        """Expressions with commas between them."""
         return ", ".join(self.expr(node) for node in nodes)
 
     def tuple(self, nodes: Any) -> str:
+        """Expressions as a tuple of Python; one alone has its comma."""
         items = [self.expr(node) for node in nodes]
         return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
 

@@ -58,6 +58,7 @@ class StmtPrinter(ExprPrinter):
         self._loops: dict[Var, For] = {}
 
     def stmt(self, node: Stmt) -> None:
+        """Write a statement, on lines of its own."""
         self._method(type(node))(self, node)
 
     def block_of(self, node: Stmt) -> None:
@@ -68,6 +69,7 @@ class StmtPrinter(ExprPrinter):
     # ---- functions
 
     def prim_func(self, func: PrimFunc, name: str, private: bool = False) -> None:
+        """Write a loop function with its decorator. `private` leaves out its global symbol."""
         with_text = self._parameters(func)
         self.out.line("@T.prim_func(private=True)" if private else "@T.prim_func")
         returns = f" -> {self.type(func.ret_type)}" if func.ret_type is not None else ""

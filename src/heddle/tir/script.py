@@ -1,10 +1,8 @@
 """The namespace `T` of scripts: words of the loop IR and every scalar function.
 
 `T.float32(1.5)` is a constant, `n = T.int64(is_size_var=True)` a variable, `T.float32` an annotation. Import
-it as a
-module: `from heddle.script import tir as T`. Words that mean something only inside a parsed function return
-frames
-(`tir.frames`), which the parser reads.
+it as a module: `from heddle.script import tir as T`. Words that mean something only inside a parsed function
+return frames (`tir.frames`), which the parser reads.
 """
 
 from __future__ import annotations

@@ -64,6 +64,10 @@ class MachineModule(Module):
     def function_names(self) -> Sequence[str]:
         return (*self._machine.executable.function_names(), *self._machine.saved_names(), *self._METHODS)
 
+    def wait(self) -> None:
+        """Wait for work that calls have left to the machine's devices."""
+        self._machine.wait()
+
     def _find(self, name: str) -> Callable[..., Any] | None:
         if name in self._machine.executable.function_names() or name in self._machine.saved_names():
             found: Callable[..., Any] = self._machine[name]

@@ -146,6 +146,11 @@ class Machine(StatefulCalls, Watchable):
         """The device of the host: the last one."""
         return self.devices[-1]
 
+    def wait(self) -> None:
+        """Wait for work that calls have left to devices. The host's is done when a call returns."""
+        for device in self.devices:
+            device.sync()
+
     # Loading
 
     def _function_pool(self) -> list[Any]:

@@ -209,6 +209,10 @@ def _by_runtime(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[A
         raise
     except (_STATE.Fail, _STATE.InvalidArgument, _STATE.RuntimeException, RuntimeError) as error:
         if "No corresponding Numpy type" in str(error):
+            if node.op_type in ("Loop", "Scan"):
+                raise Refused(
+                    "rows of a type that ONNX Runtime does not give; see 'Rows that loops collect'"
+                ) from error
             return _by_reference(node, given, opset)
         raise Refused(f"ONNX Runtime: {str(error)[:160]}") from error
 
@@ -231,8 +235,6 @@ def _by_reference(node: NodeProto, given: Mapping[str, Any], opset: int) -> list
             raise Refused(f"reference: {type(error).__name__}: {str(error)[:160]}") from error
     if node.op_type in _OF_WINDOWS and any(0 in item.shape[2:] for item in made):
         raise Refused("a window that does not fit: ONNX Runtime refuses it, and so does Heddle")
-    if node.op_type == "Loop" and any(getattr(item, "shape", ())[1:] == (1,) for item in made):
-        raise Refused("the reference collects numbers as it does rows of one number")
     return [item if isinstance(item, list) else np.asarray(item) for item in made]
 
 

@@ -12,9 +12,10 @@ import pytest
 import heddle
 from heddle import Session
 from heddle.driver.compile import function_signature
+from heddle.driver.inputs import make_arguments, read_array, write_arrays
 from heddle.driver.models import find_model
 from heddle.driver.run import CompileOptions, RunOptions, load_or_compile, run
-from heddle.driver.signature import signature_from_json
+from heddle.driver.signature import Signature, TensorSpec, signature_from_json
 from heddle.driver.values import as_array, as_arrays
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.tensor import tensor
@@ -114,3 +115,35 @@ def test_what_is_no_array_is_told(value: Any) -> None:
     with pytest.raises(UsageError) as error:
         as_arrays(value)
     assert error.value.code == "D0204"
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
+@pytest.mark.parametrize(
+    "name", ["float32", "bool", "bfloat16", "float8_e5m2", "float8_e4m3fn", "int4", "uint2", "complex64"]
+)
+def test_written_arrays_have_their_types_when_they_are_read(
+    name: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    dtype = np.dtype(name)
+    array = np.asarray(np.random.default_rng(0).integers(0, 2, shape[::-1]).T).astype(dtype)
+    (path,) = write_arrays(tmp_path, [("y", array)])
+    for read in (np.load(path), read_array("y", str(path))):
+        assert read.dtype == dtype and read.shape == shape
+        assert read.tobytes() == array.tobytes()
+
+
+def test_bytes_that_numpy_writes_for_types_it_lacks_are_numbers_of_the_input(tmp_path: Path) -> None:
+    x = np.arange(-3, 3).astype("bfloat16")
+    np.save(tmp_path / "x.npy", x)
+    read = read_array("x", str(tmp_path / "x.npy"))
+    assert read.dtype == "V2"
+
+    def made(dtype: str) -> Any:
+        return make_arguments(Signature((TensorSpec("x", dtype, ("n",)),), ()), {"x": read}, {}).arrays["x"]
+
+    assert made("bfloat16").dtype == x.dtype
+    np.testing.assert_array_equal(made("bfloat16"), x)
+    for other in ("float16", "int16", "float8_e4m3fn", "float32"):
+        with pytest.raises(UsageError) as error:
+            made(other)
+        assert error.value.code == "D0203"

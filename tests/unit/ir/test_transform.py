@@ -1,15 +1,17 @@
 """Passes, contexts and instruments."""
 
+import inspect
 from dataclasses import dataclass
 
 import pytest
 
+from heddle import ir, relax, relay, tir
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Function, Tuple, Var
 from heddle.ir.instrument import PassTimingInstrument, PrintAfterAll, VerifyEach
 from heddle.ir.module import IRModule
-from heddle.ir.transform import Pass, PassContext, Sequential, module_pass
+from heddle.ir.transform import Pass, PassContext, PassDecorator, Sequential, module_pass
 from heddle.support.diagnostics import InternalError, MissingNameError, UsageError
 
 
@@ -123,6 +125,22 @@ def test_functions_and_classes_become_passes():
     assert tag.info.name == "Named"
     assert tag(IRModule()).attrs.tag == 1
     assert Tagger(5)(IRModule()).attrs.tag == 5
+
+
+def test_all_decorators_of_passes_have_one_form():
+    decorators = [
+        ir.transform.module_pass,
+        relax.transform.function_pass,
+        relax.transform.dataflowblock_pass,
+        relay.transform.function_pass,
+        tir.transform.prim_func_pass,
+    ]
+    expected = list(inspect.signature(PassDecorator.__call__).parameters.values())[1:]
+    for decorator in decorators:
+        assert list(inspect.signature(decorator).parameters.values()) == expected
+        assert "Make a pass of `f(" in decorator.__doc__ and "`traceable` does nothing" in decorator.__doc__
+        seen = decorator(lambda *args: args[0], 3, "Named", ["FuseOps"], True)
+        assert (seen.info.name, seen.info.opt_level, seen.info.required) == ("Named", 3, ("FuseOps",))
 
 
 def _broken(mod, ctx):

@@ -97,9 +97,9 @@ def _as_host(arg: Any) -> Any:
 
 
 @contextmanager
-def far_devices() -> Iterator[FarApi]:
+def far_devices(made: FarApi | None = None) -> Iterator[FarApi]:
     """Let there be two such devices."""
-    made = FarApi()
+    made = made or FarApi()
     DEVICE_APIS[made.device_type] = made
     try:
         yield made

@@ -195,6 +195,46 @@ def test_a_program_without_devices_runs_on_the_first(far: FarApi):
     np.testing.assert_allclose(out.numpy(), np.maximum(x @ w, 0), rtol=1e-5, atol=1e-6)
 
 
+class Slow(FarApi):
+    """Its clock counts the work that is done: nothing that is left waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.done: list[int] = []
+
+    def synchronise(self, device_id: int, stream: int | None = None) -> None:
+        self.done.append(len(self._queue))
+        super().synchronise(device_id, stream)
+
+
+def test_profiles_and_timings_wait_for_the_devices_work():
+    @I.ir_module
+    class Two:
+        @R.function
+        def main(x: R.Tensor(("n", 5), "float32"), w: R.Tensor((5, 3), "float32")):
+            return R.nn.softmax(R.matmul(x, w))
+
+    with far_devices(Slow()) as far:
+        vm = machine(Two, "bytecode", FAR)
+        x, w = (
+            heddle.runtime.tensor(RNG.standard_normal(shape).astype("float32"), FAR)
+            for shape in ((7, 5), (5, 3))
+        )
+        vm["main"](x, w)
+        assert far._queue  # calls leave work behind
+        far.done.clear()
+        report = vm.profile("main", x, w)
+        launches = [row for row in report.calls if row.flops is not None]
+        assert launches and not far._queue
+        assert sum(waiting > 0 for waiting in far.done) >= 1 + len(
+            launches
+        )  # each call's own, and what was left
+        far.done.clear()
+        result = vm.time_evaluator("main", FAR, number=3, repeat=2)(x, w)
+        assert len(result.results) == 2 and not far._queue
+        assert sum(waiting > 0 for waiting in far.done) == 3  # the call before, and each repeat's three
+
+
 def test_relays_machine_runs_on_them(far: FarApi):
     mod = relay.fromtext(
         '#[version = "0.0.5"]\ndef @main(%x: Tensor[(?, 4), float32]) { add(exp(%x), %x) }\n'
@@ -203,7 +243,7 @@ def test_relays_machine_runs_on_them(far: FarApi):
     x = RNG.standard_normal((5, 4)).astype("float32")
     out = vm.invoke("main", x)
     assert out.device == FAR and far.launches
-    np.testing.assert_allclose(out.numpy(), np.exp(x) + x, rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), np.exp(x) + x, rtol=1e-5, atol=1e-6)
 
 
 def test_graphs_are_refused(far: FarApi):

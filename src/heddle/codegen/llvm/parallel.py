@@ -4,8 +4,7 @@
                                                    status = heddle_parallel_for(@f.parallel, ctx, n, grain)
     with  i32 @f.parallel(i64 begin, i64 end, ptr ctx): for i in m + begin .. m + end: body; return 0
 
-A parallel loop inside
-another runs serially. A status other than 0 makes the function return -1.
+A parallel loop inside another runs serially. A status other than 0 makes the function return -1.
 """
 
 from __future__ import annotations

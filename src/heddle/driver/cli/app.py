@@ -12,7 +12,7 @@ import typer
 
 from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.check import check_command
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.info import info_command
 from heddle.driver.cli.interrupt import INTERRUPTED
 from heddle.driver.cli.opt import opt_command

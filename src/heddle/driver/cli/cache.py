@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 
 cache_app = typer.Typer(
     help="Look at, empty or check the cache of compiled programs and kernels.",

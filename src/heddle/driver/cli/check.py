@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.options import JsonOpt, LimitOpt
 
 

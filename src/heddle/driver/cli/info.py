@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.options import JsonOpt, LimitOpt, ModelArg, TrustOpt, VariantOpt
 from heddle.driver.info import FunctionInfo, ModelInfo, info
 from heddle.driver.models import find_model

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.options import LimitOpt
 
 _STDIN = "-"
@@ -89,9 +89,9 @@ def opt_command(
 
 
 def _show_list(target: str | None) -> None:
-    from heddle.driver.compile import as_target
     from heddle.driver.docs import pass_rows
     from heddle.driver.passes import NAMED_PIPELINES, pass_class, pass_signature, pipeline_passes, steps_of
+    from heddle.driver.targets import as_target
 
     typer.echo("passes")
     for name, first_line in pass_rows():

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from heddle.driver.cli.entry import ExitCode, guarded
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.support.printable import printable
 
 _FileArg = Annotated[Path, typer.Argument(help="The file that is signed, of any kind.")]
@@ -63,7 +63,8 @@ def note_machine_code(model: Any, trust: bool, public_key: Path | None) -> None:
     """Say once a run what loading a compiled model means, unless the user has decided that."""
     if model.is_compiled and not trust and public_key is None:
         sys.stdout.flush()  # a result that cannot be written comes first
+        check = "" if model.is_library else "--require-signature PUBKEY checks who made it, "
         sys.stderr.write(
             f"note: {printable(model.name)} holds machine code, which runs with your rights; "
-            "--require-signature PUBKEY checks who made it, --trust leaves this note out\n"
+            f"{check}--trust leaves this note out\n"
         )

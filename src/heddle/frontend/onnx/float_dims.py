@@ -75,9 +75,10 @@ def float_combined(
 
 def _numerator(expr: PrimExpr, dtype: str) -> tuple[PrimExpr, int] | None:
     """An exact multiple of an integer as the quotient of an integer expression by a power of two."""
-    if not is_exact_dim(expr, dtype):
+    known = _known(_exact_dim, expr, dtype)
+    if known is None:
         return None
-    dim, factor = scaled_dim(expr, dtype)
+    dim, factor = known
     if isinstance(dim, IntImm) and (abs(factor.numerator) > _MAX_SUMMAND or factor.denominator > _MAX_PARTS):
         return None
     return ops.multiply(dim, factor.numerator), factor.denominator
@@ -128,22 +129,25 @@ def is_scaled_dim(expr: PrimExpr, dtype: str) -> bool:
     """Whether `scaled_dim` knows the expression, and an integer holds what it is rounded to."""
     if isinstance(expr, FloatImm):
         return abs(expr.value) < 1 << 62
-    return _is_known(scaled_dim, expr, dtype)
+    return _known(scaled_dim, expr, dtype) is not None
 
 
 def is_exact_dim(expr: PrimExpr, dtype: str) -> bool:
     """Whether the dtype holds every value of a scaled dimension."""
-    return _is_known(_exact_dim, expr, dtype)
+    return _known(_exact_dim, expr, dtype) is not None
 
 
-def _is_known(rule: Callable[[PrimExpr, str], tuple[PrimExpr, Fraction]], expr: PrimExpr, dtype: str) -> bool:
+_Scaled = tuple[PrimExpr, Fraction]
+
+
+def _known(rule: Callable[[PrimExpr, str], _Scaled], expr: PrimExpr, dtype: str) -> _Scaled | None:
+    """What `scaled_dim` or `_exact_dim` says; None where they know no product."""
     if dtype not in _MAX_NUMERATOR:
-        return False
+        return None
     try:
-        rule(expr, dtype)
+        return rule(expr, dtype)
     except (ValueError, OverflowError):
-        return False
-    return True
+        return None
 
 
 def whole_dim(importer: GraphImporter, expr: PrimExpr, dtype: str, rounding: str) -> PrimExpr:

@@ -115,7 +115,7 @@ class _Reader:
         return (branch.value.cond, again, done) if is_self and isinstance(done, Tuple) else None  # type: ignore[return-value]
 
     def leaf(self, expr: Expr) -> Expr:
-        """What a name stands for, through names for names; a call as it is."""
+        """The value of a variable, also where it only renames another; a call stays a call."""
         while isinstance(expr, Var) and isinstance(self.values.get(expr), (Var, Constant, Call)):
             value = self.values[expr]
             if isinstance(value, Call) and not (isinstance(value.op, GlobalVar) and value.op == self.var):

@@ -1,4 +1,4 @@
-"""CanonicalizeBindings: names for names, and parts of known tuples, are replaced by what they stand for.
+"""CanonicalizeBindings: values take the place of variables that only rename them, and of tuple parts.
 
 y = x
 t = (a, y)                 →       z = R.add(a, x)
@@ -25,7 +25,7 @@ from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
 
 @dataclass(frozen=True)
 class CanonicalizeBindings(FunctionPass):
-    """Requires the normal form. What nothing needs any more goes; `keep_packed_calls` as in
+    """Requires the normal form. Bindings that nothing uses any more are removed; `keep_packed_calls` as in
     DeadCodeElimination.
     """
 

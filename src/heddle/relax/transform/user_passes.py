@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from heddle.graph.nodes import BindingBlock
 from heddle.graph.normalize import Normalizer
 from heddle.ir.expr import Function
-from heddle.ir.pass_makers import FunctionChange, decorated_pass, over_functions
-from heddle.ir.transform import Pass, PassContext, PassInfo
+from heddle.ir.transform import (
+    FunctionChange,
+    Pass,
+    PassContext,
+    PassInfo,
+    over_functions,
+    pass_decorator,
+)
 from heddle.ir.visitor import Rewriter
 
 _over_relax = over_functions(Function, "relax")
 
 
-def function_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make a pass of `f(func, mod, ctx)`, or a class of passes of a class with `transform_function`.
-
-    Used as `@function_pass(opt_level=1)`. `traceable` does nothing: every pass is seen by instruments.
-    """
-    return decorated_pass(pass_func, (opt_level, name, required), "transform_function", _over_relax)
-
-
-def dataflowblock_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-    traceable: bool = False,
-) -> Any:
-    """Make a pass of `f(block, mod, ctx)` over dataflow blocks, or a class of passes of a class with
-    `transform_dataflowblock`. A function whose blocks changed is brought into the normal form.
-    """
-    return decorated_pass(pass_func, (opt_level, name, required), "transform_dataflowblock", _over_blocks)
+function_pass = pass_decorator(
+    "transform_function",
+    _over_relax,
+    "Make a pass of `f(func, mod, ctx)` over Relax functions, or of a class with `transform_function`.",
+)
 
 
 class _BlockChanger(Rewriter):
@@ -63,3 +48,11 @@ def _over_blocks(function: FunctionChange, info: PassInfo) -> Pass:
 
     change.__module__ = str(getattr(function, "__module__", ""))
     return _over_relax(change, info)
+
+
+dataflowblock_pass = pass_decorator(
+    "transform_dataflowblock",
+    _over_blocks,
+    "Make a pass of `f(block, mod, ctx)` over dataflow blocks, or of a class with `transform_dataflowblock`. "
+    "A function whose blocks changed is brought into the normal form.",
+)

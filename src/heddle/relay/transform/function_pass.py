@@ -6,24 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.ir.expr import Function
-from heddle.ir.pass_makers import decorated_pass, over_functions
-from heddle.ir.transform import PassContext
+from heddle.ir.transform import PassContext, over_functions, pass_decorator
 
-_over_relay = over_functions(Function, "relay")
-
-
-def function_pass(
-    pass_func: Any = None,
-    opt_level: int | None = None,
-    name: str | None = None,
-    required: Sequence[str] | None = None,
-) -> Any:
-    """Make a pass of `f(func, mod, ctx)`, or a class of passes of a class with `transform_function`.
-
-    Used as `@function_pass(opt_level=1)`. A name that is not given is that of the function or class.
-    """
-
-    return decorated_pass(pass_func, (opt_level, name, required), "transform_function", _over_relay)
+function_pass = pass_decorator(
+    "transform_function",
+    over_functions(Function, "relay"),
+    "Make a pass of `f(func, mod, ctx)` over Relay functions, or of a class with `transform_function`.",
+)
 
 
 def build_config(

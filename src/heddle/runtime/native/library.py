@@ -319,6 +319,9 @@ class NativeLibrary:
             os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(self.addresses["heddle_fork_child"]))
 
     def set_num_threads(self, count: int) -> None:
+        """Let parallel loops run on so many threads, from the next one on. Raises: UsageError U0701 outside 1
+        to 1024.
+        """
         if not 1 <= count <= _MAX_THREADS:
             raise UsageError(U0701, f"thread count must be 1 to {_MAX_THREADS}, got {count}")
         self.num_threads = count

@@ -54,6 +54,7 @@ def object_format(code: bytes) -> ObjectFormat | None:
 
 
 def is_apple(triple: str) -> bool:
+    """Whether a target triple is one of Apple's systems."""
     return any(name in triple for name in _APPLE)
 
 

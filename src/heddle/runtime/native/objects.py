@@ -70,12 +70,14 @@ _runtime_of_process: list[_Runtime] = []
 
 
 def runtime() -> _Runtime:
+    """What this process shares between machines; made when it is first asked for."""
     if not _runtime_of_process:
         _runtime_of_process.append(_Runtime())
     return _runtime_of_process[0]
 
 
 def write_value(at: int, kind: int, payload: int) -> None:
+    """Write a value at an address: its kind, and what it holds or where its object lies."""
     ctypes.memmove(at, _VALUE.pack(kind, 0, payload), VALUE_BYTES)
 
 
@@ -333,6 +335,7 @@ class NativeCell:
         self.translator, self.payload = translator, payload
 
     def read(self) -> Any:
+        """The value in the cell, as a value of Python."""
         self._check()
         return self.translator.from_native(self.payload)
 

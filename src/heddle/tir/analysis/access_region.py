@@ -47,6 +47,7 @@ class AccessRegions:
         """Expressions of the innermost loop that were looked at: a shared one is, once."""
 
     def visit(self, node: Any) -> None:
+        """Collect what a statement or expression reads and writes, over all values of the loops inside it."""
         if isinstance(node, PrimExpr):
             if id(node) in self._seen:
                 return
@@ -160,6 +161,7 @@ class AccessRegions:
         return a if is_same else self._analyzer.simplify(maximum(a, b))
 
     def regions(self, table: dict[Buffer, Box | None]) -> tuple[BufferRegion, ...]:
+        """A region for each buffer of a table whose box is known, in the order of the table."""
         return tuple(
             BufferRegion(buffer, tuple(self._range(low, high) for low, high in box))
             for buffer, box in table.items()

@@ -134,6 +134,7 @@ class ExactIndices:
         return self.is_exact(whole) and self._is_less(index.a, whole)
 
     def is_nonzero(self, divisor: PrimExpr) -> bool:
+        """Whether a divisor is proved to be an integer other than 0, in every lane."""
         if isinstance(divisor, IntImm):
             return divisor.value != 0
         if divisor.dtype.lanes > 1 or not divisor.dtype.is_int or not self.is_exact(divisor):

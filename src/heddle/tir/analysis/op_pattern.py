@@ -8,8 +8,8 @@ from enum import IntEnum
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Mul, PrimExpr, Var, is_const_int
+from heddle.tir.analysis.blocks import producers_and_consumers
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock, SBlockRealize
-from heddle.tir.schedule.tree import producers_and_consumers
 
 
 class OpPattern(IntEnum):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.nest import plain_nests
 
 
 def is_row_pass(func: PrimFunc) -> bool:

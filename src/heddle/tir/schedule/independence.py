@@ -24,6 +24,7 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Let, Mul, PrimExpr, Range, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
 from heddle.tir.nodes import (
     Bind,
@@ -39,7 +40,6 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    blocks_below,
     find_loop,
     reads_buffer,
     writes_buffer,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlock
-from heddle.tir.schedule.tree import blocks_in
 from heddle.tir.substitute import StmtSubstituter
 
 

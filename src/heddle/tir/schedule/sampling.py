@@ -8,12 +8,13 @@ from math import prod
 from random import Random
 
 from heddle.prim.nodes import IntImm, Var
+from heddle.tir.analysis.blocks import producers_and_consumers
 from heddle.tir.codes import T0419
 from heddle.tir.nodes import For, PrimFunc
 from heddle.tir.schedule.blocks.compute_at import compute_at
 from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import find_block, find_loop, producers_and_consumers, reads_buffer, scope_of
+from heddle.tir.schedule.tree import find_block, find_loop, reads_buffer, scope_of
 
 AT_ROOT_DECISION, INLINE_DECISION = -1, -2
 """Decisions of `sample_compute_location` that are no loop's position."""

@@ -14,6 +14,7 @@ function. Primitives by topic are in `methods/`; what each does to a program in 
 
 from __future__ import annotations
 
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0401
 from heddle.tir.nodes import SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
@@ -24,7 +25,7 @@ from heddle.tir.schedule.methods.layouts import LayoutMethods
 from heddle.tir.schedule.methods.loops import LoopMethods
 from heddle.tir.schedule.methods.queries import QueryMethods
 from heddle.tir.schedule.methods.sampling import SamplingMethods
-from heddle.tir.schedule.tree import blocks_in, find_block, root_block
+from heddle.tir.schedule.tree import find_block, root_block
 
 
 class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMethods, SamplingMethods):

@@ -6,7 +6,7 @@ new function.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,9 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, Var
 from heddle.prim.ops import conjuncts
 from heddle.support.diagnostics import Code
 from heddle.support.names import NameSupply
+from heddle.tir.analysis.blocks import blocks_below, blocks_in, child_stmts
 from heddle.tir.codes import T0401, T0402
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
     AttrStmt,
     Buffer,
@@ -33,40 +35,6 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
-
-_CHILD_STMTS: dict[type[Stmt], Callable[[Any], tuple[Stmt, ...]]] = {
-    SeqStmt: lambda stmt: stmt.seq,
-    For: lambda stmt: (stmt.body,),
-    While: lambda stmt: (stmt.body,),
-    AttrStmt: lambda stmt: (stmt.body,),
-    SBlockRealize: lambda stmt: (stmt.block,),
-    SBlock: lambda stmt: (stmt.body,) if stmt.init is None else (stmt.init, stmt.body),
-    IfThenElse: lambda stmt: (
-        (stmt.then_case,) if stmt.else_case is None else (stmt.then_case, stmt.else_case)
-    ),
-}
-"""The statements directly inside one of each kind; the others have none."""
-
-
-def child_stmts(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements directly inside."""
-    inside = _CHILD_STMTS.get(type(stmt))
-    return () if inside is None else inside(stmt)
-
-
-def walk_stmts(stmt: Stmt) -> Iterator[Stmt]:
-    """All statements at or below, outer ones first, in order of the text."""
-    stack = [stmt]
-    while stack:
-        top = stack.pop()
-        yield top
-        stack.extend(reversed(child_stmts(top)))
-
-
-def blocks_in(stmt: Stmt) -> list[SBlockRealize]:
-    """All blocks of a statement, outer ones first."""
-    return [found for found in walk_stmts(stmt) if isinstance(found, SBlockRealize)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,24 +157,6 @@ def root_block(func: PrimFunc) -> SBlock:
 def scope_of(func: PrimFunc, place: Place) -> SBlock:
     """The innermost block around a place."""
     return place.scope_block() or root_block(func)
-
-
-def producers_and_consumers(scope: SBlock) -> list[SBlockRealize]:
-    """The blocks directly in a scope, in order of the text."""
-    return blocks_below(scope.body)
-
-
-def blocks_below(stmt: Stmt) -> list[SBlockRealize]:
-    """The outermost blocks at or below a statement, in order of the text."""
-    found: list[SBlockRealize] = []
-    stack: list[Stmt] = [stmt]
-    while stack:
-        top = stack.pop()
-        if isinstance(top, SBlockRealize):
-            found.append(top)
-        else:
-            stack.extend(reversed(child_stmts(top)))
-    return found
 
 
 def fresh_block_name(func: PrimFunc, hint: str) -> str:

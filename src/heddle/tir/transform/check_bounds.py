@@ -69,6 +69,7 @@ from heddle.support.limits import current_limits
 from heddle.tir.allocation import MAX_STACK_BYTES, STORAGE, is_on_stack, size_bytes
 from heddle.tir.analysis.exact_index import DIVISIONS, MAX_SIZE, ExactIndices
 from heddle.tir.codes import T0801
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.kernel_abi import any_lane
 from heddle.tir.nodes import (
     CHECK_BOUNDS,
@@ -91,7 +92,6 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 from heddle.tir.transform.step_budget import MAX_STEPS, with_step_budget
 
 CHECKED_PLACES = "checked_places"

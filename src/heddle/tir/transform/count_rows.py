@@ -22,6 +22,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk, walk_distinct
 from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import cast, ceildiv, equal, floordiv, floormod, maximum, minimum
+from heddle.tir.fresh_definitions import defined_by
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -37,7 +38,6 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.sizes import GRAIN
-from heddle.tir.transform.fresh_definitions import defined_by
 
 MOST_ROWS = 64
 """From here on nothing is gained."""

@@ -29,8 +29,8 @@ from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, Var
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars
+from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import For, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
-from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 ROWS_LEFT = "rows_left"
 """Annotation of a loop over a tile's rows: how many are needed from its first on. The number falls from one

@@ -37,6 +37,7 @@ class FlattenBuffer(FunctionPass):
 
 
 def is_flat(buffer: Buffer) -> bool:
+    """Whether a buffer has one dimension, dense and from its start."""
     return len(buffer.shape) == 1 and not buffer.strides and buffer.elem_offset is None
 
 

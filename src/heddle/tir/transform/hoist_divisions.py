@@ -20,8 +20,8 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk, walk_distinct
 from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Var
+from heddle.tir.fresh_definitions import defined_by
 from heddle.tir.nodes import Bind, BufferLoad, For, PrimFunc, seq
-from heddle.tir.transform.fresh_definitions import defined_by
 
 _DIVISIONS = (FloorDiv, FloorMod, Div, Mod)
 

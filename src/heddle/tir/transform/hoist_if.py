@@ -20,8 +20,8 @@ from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import BufferLoad, For, ForKind, IfThenElse, PrimFunc
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 @dataclass(frozen=True)

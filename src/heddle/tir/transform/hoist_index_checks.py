@@ -21,10 +21,11 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.prim.checked_index import CHECKED_INDEX, require_index
-from heddle.prim.nodes import And, Call, Or, PrimExpr, Select, Var, constant, is_const_int
+from heddle.prim.nodes import And, Call, Let, Or, PrimExpr, Select, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import greater, select
 from heddle.prim.substitute import free_vars
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
     BufferLoad,
     BufferStore,
@@ -36,7 +37,6 @@ from heddle.tir.nodes import (
     Stmt,
     seq,
 )
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 _CASES = (Select, And, Or)
 
@@ -117,6 +117,8 @@ def _always(expr: PrimExpr) -> list[Call]:
             pending.append(node.args[0])
         elif isinstance(node, _CASES):
             pending.append(node.condition if isinstance(node, Select) else node.a)
+        elif isinstance(node, Let):
+            pending.append(node.value)  # what the body checks may need the variable
         else:
             if _is_check(node):
                 found.append(node)  # type: ignore[arg-type]

@@ -7,9 +7,9 @@
             C[v_i] = C[v_i] + A[v_i, v_r]
 
 Axes are replaced by their values. `init` goes in front of the innermost loops that only the reduction uses,
-so it runs where
-they have no iterations too; elsewhere it runs where all reduction axes are at their start. A block's buffers
-become allocations in front of its body; views of regions (match_buffer) become buffers with an offset.
+so it runs where they have no iterations too; elsewhere it runs where all reduction axes are at their start. A
+block's buffers become allocations in front of its body; views of regions (match_buffer) become buffers with
+an offset.
 """
 
 from __future__ import annotations

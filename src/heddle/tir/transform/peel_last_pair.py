@@ -27,9 +27,9 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, is_const_int
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.dot_product import DOT_PRODUCT
+from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import For, ForKind, IfThenElse, PrimFunc, seq
 from heddle.tir.substitute import substitute_stmt
-from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 
 @dataclass(frozen=True)

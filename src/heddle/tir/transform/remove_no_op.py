@@ -77,6 +77,7 @@ def _uses(stmt: Stmt) -> Counter[Any]:
 
 
 def has_effect(expr: PrimExpr) -> bool:
+    """Whether evaluating an expression changes memory, or may fail on purpose."""
     return any(isinstance(node, Call) and node.op.record.effect == "writes" for node in walk(expr))
 
 

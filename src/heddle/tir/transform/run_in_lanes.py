@@ -33,6 +33,7 @@ from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, co
 from heddle.prim.ops import ceildiv, const, floordiv, floormod, less, max_value, min_value, minimum
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
+from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -48,7 +49,6 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.sizes import GRAIN
 from heddle.tir.substitute import substitute_stmt
-from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 REDUCTION, MAP = "reassoc", "lanes"
 """Annotations of serial loops, the second of parallel ones too."""

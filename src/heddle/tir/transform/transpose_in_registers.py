@@ -30,6 +30,7 @@ from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
 from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
+from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -44,7 +45,6 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.substitute import substitute_stmt
-from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 TRANSPOSE = "transpose"
 """Annotation of the outer loop of a nest: the side of the tiles."""

@@ -22,9 +22,9 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
 from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
+from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
 from heddle.tir.substitute import substitute_stmt
-from heddle.tir.transform.fresh_definitions import definitions, with_fresh_definitions
 
 AUTO_MAX_STEP = declare_config(
     "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps"

@@ -37,6 +37,7 @@ class Scope:
         self._bound: list[tuple[Var, PrimExpr]] = []
 
     def let(self, value: PrimExpr) -> PrimExpr:
+        """A variable for a value that is used more than once; constants and variables stay what they are."""
         if isinstance(value, Var) or constant_lanes(value) is not None:
             return value
         var = Var("t", value.dtype)
@@ -44,6 +45,7 @@ class Scope:
         return var
 
     def close(self, result: PrimExpr) -> PrimExpr:
+        """The result under all that was bound, in order."""
         for var, value in reversed(self._bound):
             result = Let(var, value, result)
         return result
@@ -75,10 +77,12 @@ def polynomial(x: PrimExpr, coefficients: Sequence[float]) -> PrimExpr:
 
 
 def int_dtype(x: PrimExpr) -> DataType:
+    """int32, in as many lanes as `x` has."""
     return DataType("int32").with_lanes(x.dtype.lanes)
 
 
 def float_bits(x: PrimExpr) -> PrimExpr:
+    """The bits of a float32 as an int32, lane by lane."""
     return reinterpret(int_dtype(x), x)
 
 
@@ -107,6 +111,7 @@ def rounded(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 
 
 def less_or_equal(a: PrimExpr, b: float) -> PrimExpr:
+    """a <= b, true for NaN: the negation of a > b."""
     return logical_not(greater(a, b))
 
 

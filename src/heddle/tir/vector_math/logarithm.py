@@ -77,6 +77,9 @@ def log(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def log_base(factor: float, k_hi: float, k_lo: float) -> Callable[..., PrimExpr]:
+    """A builder of the logarithm whose unit is `factor`; `k_hi` + `k_lo` is the logarithm of 2 in it, in two
+    parts.
+    """
     high = float(cast("float32", constant(round(factor * 2**11) / 2**11)).value)  # type: ignore[attr-defined]
 
     def build(scope: Scope, x: PrimExpr) -> PrimExpr:

@@ -40,6 +40,7 @@ _INF = float("inf")
 
 
 def rsqrt(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """1 / sqrt(x): infinite at 0, NaN below it."""
     return div(1.0, sqrt(x))
 
 

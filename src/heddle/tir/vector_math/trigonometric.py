@@ -85,6 +85,7 @@ def large_angles(c_name: str, x: PrimExpr, value: PrimExpr) -> PrimExpr:
 
 
 def sin(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """The sine, in float32. Where |x| is too large for the reduction, the C library's `sinf`."""
     r, n = reduced_angle(scope, x)
     sine, cosine = sin_cos_reduced(scope, r)
     chosen = select(equal(bitwise_and(n, 1), constant(0, n.dtype)), sine, cosine)
@@ -92,6 +93,7 @@ def sin(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def cos(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """The cosine, in float32. Where |x| is too large for the reduction, the C library's `cosf`."""
     r, n = reduced_angle(scope, x)
     sine, cosine = sin_cos_reduced(scope, r)
     chosen = select(equal(bitwise_and(n, 1), constant(0, n.dtype)), cosine, sine)
@@ -99,6 +101,7 @@ def cos(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def tan(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """The tangent, in float32. Where |x| is too large for the reduction, the C library's `tanf`."""
     r, n = reduced_angle(scope, x)
     sine, cosine = sin_cos_reduced(scope, r)
     even = scope.let(equal(bitwise_and(n, 1), constant(0, n.dtype)))
@@ -107,6 +110,7 @@ def tan(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def asin_small(x: PrimExpr) -> PrimExpr:
+    """The inverse sine of |x| <= 1/2, an odd polynomial."""
     square = multiply(x, x)
     return fma(multiply(polynomial(square, _ASIN), square), x, x)
 
@@ -143,6 +147,7 @@ def atan_ratio(scope: Scope, over: PrimExpr, under: PrimExpr) -> PrimExpr:
 
 
 def atan(scope: Scope, x: PrimExpr) -> PrimExpr:
+    """The inverse tangent, in float32: ±π/2 at ±infinity, the sign of a zero kept."""
     value = atan_ratio(scope, scope.let(absolute(x)), constant(1.0, x.dtype))
     value = select(isinf(x), constant(_HALF_PI, x.dtype), value)
     return copysign(value, x)

@@ -4,6 +4,8 @@ The clock is read before a call, after it, and after the bookkeeping. Bookkeepin
 duration is the wall time without it, and what of that lies in no call is the machine's dispatch (decoding is
 done at load time, so this is fetching operands, storing results and entering functions). What reading the
 clock costs is measured beforehand and taken off.
+
+A call that leaves work to a device ends, here, when that is done: nothing runs beside anything else.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Profiler(WatchedLoop[_Frame]):
         super().__init__(machine)
         self._max_events = max_events
         self._thread = get_ident()
+        self._has_far_devices = not all(device.is_host for device in machine.devices)
         self._clock_ns = _clock_cost_ns()
         self._tallies: dict[_Key, list[int]] = {}
         self._arguments: dict[_Key, tuple[str, ...]] = {}
@@ -69,6 +72,7 @@ class Profiler(WatchedLoop[_Frame]):
                 stack.enter_context(allocator.watched(self._note_allocation))
             stack.enter_context(self.machine.running_with(self._run))
             self._fresh_before = sum(allocator.books.num_fresh_blocks for allocator in allocators)
+            self.machine.wait()
             self._started_ns = perf_counter_ns()
             call(*args)
         fresh = sum(allocator.books.num_fresh_blocks for allocator in allocators) - self._fresh_before
@@ -114,6 +118,8 @@ class Profiler(WatchedLoop[_Frame]):
         count, size_bytes = self._allocated
         start = perf_counter_ns()
         value = function(*operands)
+        if self._has_far_devices:
+            self.machine.wait()
         end = perf_counter_ns()
         key = (frame.function, frame.pc, _shapes(operands))
         tally = self._tallies.get(key)

@@ -5,9 +5,9 @@ import pytest
 
 from heddle.ir.module import IRModule
 from heddle.script import from_source
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import AllocBuffer, For, PrimFunc
-from heddle.tir.schedule.tree import walk_stmts
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.place_allocations import PlaceAllocations
 

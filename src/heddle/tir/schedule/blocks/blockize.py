@@ -14,7 +14,9 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import conjuncts
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.codes import T0414
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
     For,
     ForKind,
@@ -32,7 +34,6 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    blocks_below,
     find_block,
     find_loop,
     fresh_block_name,
@@ -40,7 +41,6 @@ from heddle.tir.schedule.tree import (
     sole_block,
 )
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 def blockize(func: PrimFunc, loop_var: Var, preserve_unit_iters: bool = True) -> tuple[PrimFunc, str]:

@@ -13,6 +13,7 @@ from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, 
 from heddle.prim.ops import greater_equal, logical_and, multiply
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers, walk_stmts
 from heddle.tir.codes import T0407
 from heddle.tir.nodes import (
     Buffer,
@@ -30,17 +31,14 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    blocks_in,
     conditions_on_axes,
     enter_loop,
     find_block,
     find_loop,
-    producers_and_consumers,
     reads_buffer,
     replace_stmt,
     root_block,
     scope_of,
-    walk_stmts,
     writes_buffer,
 )
 

@@ -12,6 +12,7 @@ from heddle.prim.ops import conjuncts, maximum, minimum, subtract
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.codes import T0417
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import BufferStore, For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
@@ -21,7 +22,6 @@ from heddle.tir.schedule.tree import (
     replace_stmt,
     sole_block,
 )
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 def decompose_padding(func: PrimFunc, block_name: str, loop_var: Var) -> tuple[PrimFunc, str]:

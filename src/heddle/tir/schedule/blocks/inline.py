@@ -11,6 +11,7 @@ from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers, walk_stmts
 from heddle.tir.codes import T0406
 from heddle.tir.nodes import (
     Buffer,
@@ -28,15 +29,12 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import shared_by_iterations
 from heddle.tir.schedule.tree import (
     Place,
-    blocks_in,
     conditions_on_axes,
     find_block,
-    producers_and_consumers,
     reads_buffer,
     replace_stmt,
     root_block,
     scope_of,
-    walk_stmts,
     writes_buffer,
 )
 
@@ -167,8 +165,7 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[g(i)] = h(B[i])   →   C[g(i)] = h(f(A[i]))   in the place of the first block
 
     The block must read its producer's buffer at one point per iteration, and the axes must be determined by
-    it. The
-    producer must be no reduction (use reverse_compute_at for those).
+    it. The producer must be no reduction (use reverse_compute_at for those).
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block

@@ -7,10 +7,11 @@ from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.ops import minimum
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0411
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, find_block, reads_buffer, replace_stmt
+from heddle.tir.schedule.tree import find_block, reads_buffer, replace_stmt
 
 
 def clamp_padding(func: PrimFunc, block_name: str) -> PrimFunc:

@@ -14,6 +14,7 @@ from heddle.prim.ops import ceildiv, conjuncts, if_then_else
 from heddle.prim.substitute import free_vars, substitute
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in, child_stmts
 from heddle.tir.codes import T0409, T0410
 from heddle.tir.nodes import (
     Buffer,
@@ -36,8 +37,6 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import single_index
 from heddle.tir.schedule.tree import (
     Place,
-    blocks_in,
-    child_stmts,
     find_block,
     find_loop,
     replace_stmt,

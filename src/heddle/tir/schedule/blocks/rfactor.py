@@ -14,6 +14,7 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in, child_stmts
 from heddle.tir.codes import T0412
 from heddle.tir.nodes import (
     Buffer,
@@ -32,7 +33,7 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.schedule.coverage import depends_on_loops
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, child_stmts, find_block, find_loop, replace_stmt, scope_of
+from heddle.tir.schedule.tree import find_block, find_loop, replace_stmt, scope_of
 from heddle.tir.substitute import StmtSubstituter, substitute_stmt
 
 

@@ -14,6 +14,7 @@ from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import ceildiv, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.codes import T0426
 from heddle.tir.nodes import (
     Buffer,
@@ -28,7 +29,7 @@ from heddle.tir.nodes import (
     seq,
     statements,
 )
-from heddle.tir.schedule.blocks.nest import nest, plain_nests
+from heddle.tir.schedule.blocks.nest import nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import find_block, root_block
 from heddle.tir.substitute import StmtSubstituter

@@ -16,9 +16,9 @@ from heddle.ir.structural import structural_digest
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import And, Call, Cast, FloatImm, IntImm, Let, Or, PrimExpr, Var
 from heddle.prim.substitute import substitute
+from heddle.tir.fresh_definitions import copy_var, with_fresh_definitions
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore
 from heddle.tir.substitute import StmtSubstituter
-from heddle.tir.transform.fresh_definitions import copy_var, with_fresh_definitions
 
 ValueAt = Callable[[tuple[PrimExpr, ...]], PrimExpr]
 

@@ -14,6 +14,7 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import (
     Buffer,
@@ -27,7 +28,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.schedule.blocks.nest import nest, plain_nests
+from heddle.tir.schedule.blocks.nest import nest
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS
 from heddle.tir.schedule.tree import root_block
 from heddle.tir.substitute import StmtSubstituter
@@ -42,12 +43,18 @@ class DimensionSplit:
     factor: int
 
     def shape(self, shape: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+        """The sizes of a buffer whose dimension `dim` lies in blocks: (.., d, ..) → (.., d/factor rounded up,
+        .., factor).
+        """
         size = shape[self.dim]
         assert isinstance(size, IntImm)
         blocks = constant(-(-size.value // self.factor), size.dtype)
         return (*shape[: self.dim], blocks, *shape[self.dim + 1 :], constant(self.factor, size.dtype))
 
     def index(self, index: tuple[PrimExpr, ...], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
+        """The indices of an element after the split: the block's number in place of the index, and what
+        remains at the end.
+        """
         at = index[self.dim]
         outer, inner = analyzer.simplify(at // self.factor), analyzer.simplify(at % self.factor)
         return (*index[: self.dim], outer, *index[self.dim + 1 :], inner)

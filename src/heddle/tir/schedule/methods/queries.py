@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from heddle.tir.analysis.blocks import blocks_below, producers_and_consumers
 from heddle.tir.nodes import For, SBlock, SBlockRealize
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
 from heddle.tir.schedule.tree import (
-    blocks_below,
     find_block,
     find_loop,
-    producers_and_consumers,
     reads_buffer,
     scope_of,
     writes_buffer,

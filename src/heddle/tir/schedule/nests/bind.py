@@ -7,11 +7,12 @@ import re
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import Var
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.codes import T0413
 from heddle.tir.nodes import For, ForKind, PrimFunc
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.nests.loops import check_independent, check_spatial, reduces
-from heddle.tir.schedule.tree import find_loop, replace_stmt, walk_stmts
+from heddle.tir.schedule.tree import find_loop, replace_stmt
 
 _AXIS = re.compile(r"(blockIdx|threadIdx|vthread)\.[xyz]|vthread|clusterCtaIdx\.[xyz]")
 

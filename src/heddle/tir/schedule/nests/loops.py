@@ -11,6 +11,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, as_expr, constant, i
 from heddle.prim.ops import cast, ceildiv, logical_and, minimum
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
@@ -19,7 +20,6 @@ from heddle.tir.schedule.tree import (
     HOLDS,
     Place,
     analyzer_at,
-    blocks_below,
     find,
     find_loop,
     replace_stmt,
@@ -332,6 +332,7 @@ def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = 
 
 
 def check_spatial(func: PrimFunc, loop: For) -> None:
+    """Raises: ScheduleError T0405 where a loop runs over an axis that is not data-parallel."""
     for block, axis in _driven(loop):
         if axis.iter_type is not IterType.DataPar:
             raise ScheduleError(
@@ -359,6 +360,7 @@ def _driven(loop: For) -> list[tuple[SBlock, IterVar]]:
 
 
 def check_independent(func: PrimFunc, loop: For) -> None:
+    """Raises: ScheduleError T0405 where iterations of a loop share elements of a buffer."""
     shared = shared_by_iterations(func, loop)
     if shared is not None:
         raise ScheduleError(

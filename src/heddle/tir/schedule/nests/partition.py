@@ -10,10 +10,11 @@ from heddle.prim.nodes import IntImm, PrimExpr, Var, as_expr, constant, is_const
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0420
 from heddle.tir.nodes import For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt, seq
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import analyzer_at, blocks_in, find_loop, fresh_copy, replace_stmt
+from heddle.tir.schedule.tree import analyzer_at, find_loop, fresh_copy, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 

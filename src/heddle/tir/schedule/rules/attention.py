@@ -24,9 +24,9 @@ from typing import TypeVar
 from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock
-from heddle.tir.schedule.blocks.nest import plain_nests
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.contraction import packed_copy, pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands

@@ -1,8 +1,7 @@
 """Matrix products and convolutions: a register tile of m × n accumulators, n in vector lanes.
 
 The product's two operands are told apart by their indices: the weights W are contiguous in a spatial axis n
-that the
-data X does not use; m is an axis of X that W does not use. The nest becomes
+that the data X does not use; m is an axis of X that W does not use. The nest becomes
 
     parallel (outer axes, n tiles):
         pack W's tile where its edge is ragged, or where W is computed and many rows use it
@@ -193,9 +192,10 @@ def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[s
     names_before = {b.name for b in sch.blocks()}
     sch.pad_einsum(handle, multiples)
     made = [b for b in sch.blocks() if b.name not in names_before]
+    after = {consumer.name for consumer in sch.get_consumers(handle)}
     result: dict[str, str] = {}
     for new in made:
-        if new.name.endswith("_unpad") or "_unpad" in new.name:
+        if new.name in after:
             _inline_unpad(sch, new)
         else:
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
@@ -285,11 +285,11 @@ def _lanes_to_end(sch: Schedule, handle: SBlockRV, axes: Axes) -> None:
 
 def _axis_position(sch: Schedule, handle: SBlockRV, axes: Axes) -> int | None:
     """Which dimension of the block's result the lane axis indexes (for copies, by position)."""
-    region = block_of(sch, handle).writes[0].region
-    for k, part in enumerate(region):
-        if part.min is axes.n or (isinstance(part.min, Var) and part.min.name == f"v{_dimension(sch, axes)}"):
-            return k
-    return None
+    block = block_of(sch, handle)
+    number = _dimension(sch, axes)
+    own = block.iter_vars[number].var if number < len(block.iter_vars) else None
+    region = block.writes[0].region
+    return next((k for k, part in enumerate(region) if part.min is axes.n or part.min is own), None)
 
 
 def _dimension(sch: Schedule, axes: Axes) -> int:

@@ -48,6 +48,9 @@ class Convolution:
 
     @property
     def axes(self) -> tuple[Var, ...]:
+        """The variables of the result's axes: batch, channel, positions, and the lane where channels lie in
+        blocks.
+        """
         return (self.n, self.c, *self.spatial, *([] if self.lane is None else [self.lane]))
 
     @property
@@ -63,12 +66,15 @@ class Convolution:
 
     @property
     def reduce(self) -> tuple[Var, ...]:
+        """The variables of the axes that are summed over."""
         return tuple(axis.var for axis in self.block.iter_vars if axis.iter_type is IterType.CommReduce)
 
     def domain(self, var: Var) -> PrimExpr:
+        """How many values an axis has, as an expression."""
         return next(axis.dom.extent for axis in self.block.iter_vars if axis.var is var)
 
     def extent(self, var: Var) -> int | None:
+        """How many values an axis has; None where that is free."""
         return extent_of(self.domain(var))
 
 

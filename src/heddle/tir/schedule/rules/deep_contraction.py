@@ -62,6 +62,7 @@ def block_depth(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> int 
 def schedule_in_depth(
     sch: Schedule, handle: SBlockRV, consumer: SBlockRV, axes: Axes, tile: Tile, depth: int
 ) -> None:
+    """Sum a long reduction in parts of `depth` terms and add the parts up in a fixed order."""
     outer_k, _ = sch.split(loops_of_axes(sch, handle)[axes.reduce[0]], [None, depth])
     partial = sch.rfactor(outer_k, 0)
     sch.set_scope(partial, 0, "local")

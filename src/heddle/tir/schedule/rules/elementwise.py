@@ -1,8 +1,7 @@
 """Functions without reductions: one parallel pass over the result.
 
 Blocks in between are inlined. Where every access is at the result's own index the loops fuse to one, which
-the machine
-code generator vectorises; otherwise the last loop stays, so that its accesses remain contiguous.
+the machine code generator vectorises; otherwise the last loop stays, so that its accesses remain contiguous.
 """
 
 from __future__ import annotations

@@ -30,10 +30,10 @@ from heddle.prim.ops import (
     minimum,
     shift_right,
 )
+from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import Bind, For, PrimFunc, SBlock, Stmt, seq
 from heddle.tir.schedule.tree import HOLDS, find_loop, replace_stmt, root_block
 from heddle.tir.substitute import substitute_stmt
-from heddle.tir.transform.fresh_definitions import with_fresh_definitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ class Tile:
 
     @property
     def columns(self) -> int:
+        """How many columns a tile has: its vectors times their lanes."""
         return self.vectors * self.lanes
 
 
@@ -54,6 +55,9 @@ def _factors(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
 
 
 def classify(block: SBlock) -> Axes | None:
+    """Which axes of a contraction are rows, columns and batches, by which operand uses them; None for other
+    blocks.
+    """
     loads = _factors(block)
     if loads is None or not isinstance(block.body, BufferStore):
         return None

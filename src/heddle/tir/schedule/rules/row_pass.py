@@ -1,10 +1,8 @@
 """Functions with reductions over rows (sum, softmax, layer norm): one parallel pass, row by row.
 
 The loops of the last block that index the reductions' results are the rows. Everything before is computed
-inside the row
-loop, so that a row stays in the cache through all passes over it. Sums along a row are taken in several
-lanes; their
-order depends on the vector width only, not on the number of threads.
+inside the row loop, so that a row stays in the cache through all passes over it. Sums along a row are taken
+in several lanes; their order depends on the vector width only, not on the number of threads.
 """
 
 from __future__ import annotations
@@ -154,8 +152,7 @@ def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
 
 def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | None) -> None:
     """Initialise before the reduction loops; let the innermost of them be summed in lanes, or, where a
-    spatial loop is
-    contiguous in the result, put that innermost."""
+    spatial loop is contiguous in the result, put that innermost."""
     block = block_of(sch, handle)
     loops = sch.get_loops(handle)
     if below is not None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import PrimExpr, is_const_int
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import For, ForKind, IterType, PrimFunc, SBlockRealize
 from heddle.tir.schedule.blocks.nest import nest
 from heddle.tir.schedule.coverage import reaches_all
 from heddle.tir.schedule.independence import keeps_contract
-from heddle.tir.schedule.tree import Place, blocks_in, find_block, replace_stmt
+from heddle.tir.schedule.tree import Place, find_block, replace_stmt
 
 
 def with_straight_loops(func: PrimFunc) -> PrimFunc:

@@ -83,6 +83,7 @@ class WinogradPlan:
 
     @property
     def reach(self) -> int:
+        """How many elements of the input a tile needs along an axis."""
         return self.size + TAPS - 1
 
     @property
@@ -97,6 +98,7 @@ class WinogradPlan:
 
     @property
     def panel(self) -> int:
+        """How many columns a panel of the transformed weights has."""
         return self.product.vectors * self.problem.lanes
 
     def weights(self, array: Any) -> Any:

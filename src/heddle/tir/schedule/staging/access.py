@@ -11,10 +11,11 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Range
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0408, T0424
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.tree import blocks_in, find_block, replace_stmt
+from heddle.tir.schedule.tree import find_block, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 
@@ -27,9 +28,11 @@ class AccessRewriter(StmtSubstituter):
         self.analyzer = Analyzer()
 
     def load(self, node: BufferLoad) -> PrimExpr:
+        """What takes the place of a load; itself by default."""
         return node
 
     def store(self, node: BufferStore) -> Stmt:
+        """What takes the place of a store; itself by default."""
         return node
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
@@ -74,9 +77,11 @@ class Redirect(AccessRewriter):
         self._old, self._new = old, new
 
     def load(self, node: BufferLoad) -> PrimExpr:
+        """A load from the new buffer, where it was from the old one."""
         return replace(node, buffer=self._new) if node.buffer is self._old else node
 
     def store(self, node: BufferStore) -> Stmt:
+        """A store to the new buffer, where it was to the old one."""
         return replace(node, buffer=self._new) if node.buffer is self._old else node
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0407, T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
 from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
@@ -13,7 +14,6 @@ from heddle.tir.schedule.coverage import stores_all
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.tree import (
     add_buffers,
-    blocks_in,
     find_block,
     fresh_block_name,
     reads_buffer,
@@ -125,6 +125,7 @@ def check_reads_nothing(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
 
 
 def touches(block: SBlock, buffer: Buffer) -> bool:
+    """Whether a block reads or writes a buffer."""
     return reads_buffer(block, buffer) or writes_buffer(block, buffer)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from heddle.arith import Analyzer
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.prim.ops import cast
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0416
 from heddle.tir.index_map import IndexMap
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer, seq
@@ -14,7 +15,6 @@ from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.tree import (
-    blocks_in,
     find_block,
     fresh_block_name,
     replace_stmt,

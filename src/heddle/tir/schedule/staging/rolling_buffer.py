@@ -8,6 +8,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import equal, floormod, logical_and, logical_or
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import AccessRegions, Box
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.codes import T0418
 from heddle.tir.nodes import (
     Buffer,
@@ -26,7 +27,6 @@ from heddle.tir.schedule.staging.access import AccessRewriter, exchange_buffer
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    blocks_in,
     find_block,
     reads_buffer,
     replace_stmt,

@@ -7,6 +7,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.analysis.blocks import blocks_in, child_stmts
 from heddle.tir.codes import T0425
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, For, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.coverage import reaches_all, reaches_once
@@ -16,8 +17,6 @@ from heddle.tir.schedule.staging.cache import touches
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    blocks_in,
-    child_stmts,
     find_block,
     reads_buffer,
     replace_stmt,

@@ -67,6 +67,7 @@ def with_fresh_definitions(stmt: Code, defined: tuple[Var | Buffer, ...] | None 
 
 
 def copy_var(var: Var) -> Var:
+    """Another variable with the same name and type."""
     return Var(var.name, var.dtype, var.type_annotation, var.is_size)
 
 
