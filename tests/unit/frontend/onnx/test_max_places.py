@@ -13,6 +13,7 @@ from onnx import helper
 import heddle
 from heddle import relax
 from heddle.frontend.onnx import from_onnx
+from heddle.runtime.native.library import native_library
 from tests.unit.frontend.onnx.contrib.builders import generator
 from tests.unit.frontend.onnx.contrib.case import Case, check
 
@@ -81,7 +82,7 @@ def test_any_number_of_threads() -> None:
     graph = helper.make_graph([node], "g", values, outputs)
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     machine = relax.VirtualMachine(heddle.compile(from_onnx(made)), heddle.cpu())
-    found, before = [], heddle.runtime.num_threads()
+    found, before = [], native_library().num_threads
     for threads in (1, 2):
         heddle.runtime.set_num_threads(threads)
         found.append([tensor.numpy() for tensor in machine["main"](x)])
