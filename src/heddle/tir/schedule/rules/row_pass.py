@@ -9,12 +9,11 @@ order depends on the vector width only, not on the number of threads.
 
 from __future__ import annotations
 
-from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, IterType, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
@@ -28,6 +27,7 @@ from heddle.tir.schedule.rules.rule import (
     parallelize,
     try_primitive,
 )
+from heddle.tir.schedule.rules.runs import with_runs_fused
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.transform.run_in_lanes import MAP, REDUCTION
 
@@ -149,7 +149,7 @@ def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
     inner = loops[[loop.var for loop in loops].index(row.var) + 1 :]
     if not is_spatial(block) or not inner:
         return
-    inner = _with_runs_fused(sch, handle, inner)
+    inner = with_runs_fused(sch, handle, inner)
     loop, index = inner[-1], block.writes[0].region[-1].min
     if any(
         axis.var is index and loop.var in free_vars(value)
@@ -175,7 +175,7 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        reduce_loops = _with_runs_fused(sch, handle, reduce_loops)
+        reduce_loops = with_runs_fused(sch, handle, reduce_loops)
         sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
@@ -189,42 +189,6 @@ def _cut_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> None:
     for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True):
         if value is loop.var:
             cut_loop(sch, loop, block, axis.var, is_scalar=True)
-
-
-def _with_runs_fused(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> list[LoopRV]:
-    """Nested loops, as many of the last of them as lie in one run fused."""
-    for first in range(len(loops) - 1):
-        if _lie_in_one_run(sch, handle, loops[first:]):
-            return [*loops[:first], sch.fuse(*loops[first:])]
-    return loops
-
-
-def _lie_in_one_run(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> bool:
-    """Whether loops run over the whole last dimensions, in their order, of all that depends on them."""
-    block = block_of(sch, handle)
-    values = sch.realization(handle).iter_values
-    axes = {
-        value: axis for axis, value in zip(block.iter_vars, values, strict=True) if isinstance(value, Var)
-    }
-    if not all(loop.var in axes for loop in loops):
-        return False
-    run = [axes[loop.var].var for loop in loops]
-    uses = [var for value in values for var in free_vars(value)]
-    if any(uses.count(loop.var) > 1 for loop in loops):
-        return False
-    extents = [sch.get(loop).extent for loop in loops]
-    accesses = [n for n in walk(block.body) if isinstance(n, (BufferLoad, BufferStore))]
-    for access in accesses:
-        if set(run).isdisjoint(free_vars(*access.indices)):
-            continue
-        last = access.indices[-len(run) :]
-        if len(last) < len(run) or any(a is not b for a, b in zip(last, run, strict=True)):
-            return False
-        if not structural_equal(access.buffer.shape[-len(run) :], tuple(extents)):
-            return False
-        if not set(run).isdisjoint(free_vars(*access.indices[: -len(run)])):
-            return False
-    return True
 
 
 def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
