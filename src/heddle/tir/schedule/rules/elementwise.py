@@ -29,7 +29,7 @@ from heddle.tir.schedule.rules.rule import (
     parallelize,
     try_primitive,
 )
-from heddle.tir.schedule.rules.runs import with_runs_fused
+from heddle.tir.schedule.rules.runs import with_plain_runs_fused
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.transform.run_in_lanes import MAP
 from heddle.tir.vector_math import RARELY_IN_C
@@ -98,7 +98,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
             sch.annotate(fused, MAP, True)
         return
     if extent_of(sch.get(loops[-1]).extent) is None:  # it may be short
-        loops = with_runs_fused(sch, handle, loops)
+        loops = with_plain_runs_fused(sch, handle, loops)
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
         schedule_lanes(sch, loops, weight)
         return
