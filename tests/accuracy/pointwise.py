@@ -21,7 +21,7 @@ _UNARY: dict[str, float] = {
     "log2": 1.5,
     "log10": 1.5,
     "log1p": 1.5,
-    "tanh": 2.0,
+    "tanh": 2.5,
     "sigmoid": 4.0,
     "erf": 4.0,
     "sqrt": 0.5,

@@ -74,6 +74,19 @@ EXAMPLES = {
         np.zeros(0),
         21,
     ),
+    "Slice backward from before the first element": (
+        helper.make_node("Slice", ["x", "starts", "ends", "axes", "steps"], ["y"]),
+        {
+            "x": np.arange(4).astype(BFLOAT16),
+            "starts": int64(-10),
+            "ends": int64(-1 << 63),
+            "axes": int64(0),
+            "steps": int64(-1),
+        },
+        "reference",
+        np.zeros(1),
+        21,
+    ),
     "HardSwish, Erf and Gelu of float64": (
         helper.make_node("Erf", ["x"], ["y"]),
         {"x": _X},

@@ -206,7 +206,12 @@ def _declare_ranges() -> None:
             reference=lambda attrs, n, m=None: np.eye(n, m, attrs.k, _numpy(attrs.dtype)),
             lower=lambda attrs, n, m=None: topi.eye(n, n if m is None else m, int(attrs.k), attrs.dtype),
             layout=_LAYOUT,
-            samples=(Sample((3,)), Sample((2, 5), {"k": 1, "dtype": "int32"}), Sample((4, 3), {"k": -2})),
+            samples=(
+                Sample((3,)),
+                Sample((2, 5), {"k": 1, "dtype": "int32"}),
+                Sample((4, 3), {"k": -2}),
+                Sample((2, 3), {"k": 7, "dtype": "bool"}),
+            ),
             errors=(ErrorSample((3,), {"dtype": "float31"}, "U0101", "unknown dtype"),),
         )
     )

@@ -25,7 +25,7 @@ from heddle.ops import (
     sorting,
 )
 from heddle.ops.gradients import load as gradients
-from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool, pool_gradient
+from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool, pool_gradient, pool_index
 from heddle.ops.relay_names import load as relay_names
 
 FAMILIES = (
@@ -42,6 +42,7 @@ FAMILIES = (
     conv,
     pool,
     pool_gradient,
+    pool_index,
     pad,
     image,
     grid,

@@ -8,11 +8,17 @@ from typing import Any
 from heddle import te
 from heddle.prim.intrinsics import ceil
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr, constant
-from heddle.prim.ops import cast, equal, maximum, select
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast, floordiv, maximum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
+from heddle.tir.builder import StmtBuilder
+from heddle.tir.nodes import Buffer, ForKind, Stmt
 from heddle.topi.dims import as_dim, ceil_div, simplified
+
+_GRAIN = 1 << 14
+"""Elements that are worth a thread."""
 
 
 def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
@@ -71,9 +77,19 @@ def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
 
 
 def eye(rows: Any, columns: Any, k: int, dtype: str) -> te.Tensor:
-    """Ones on diagonal k, zeros elsewhere."""
-    one, zero = constant(1, dtype), constant(0, dtype)
-    result: te.Tensor = te.compute(
-        (as_dim(rows), as_dim(columns)), lambda i, j: select(equal(j - i, k), one, zero), name="eye"
-    )
+    """Ones on diagonal k, zeros elsewhere: rows of zeros, and an element of each."""
+    shape = (as_dim(rows), as_dim(columns))
+
+    def body(_inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        b, (result,) = StmtBuilder(), outputs
+        grain = maximum(floordiv(constant(_GRAIN, "int64"), maximum(shape[1], 1)), 1)
+        with b.loop("i", shape[0], ForKind.PARALLEL, {"grain": grain}) as i:
+            with b.loop("j", shape[1]) as j:
+                b.store(result, (i, j), constant(0, dtype))
+            place = b.let("place", i + k)
+            with b.when(all_of(place >= 0, place < shape[1])):
+                b.store(result, (i, place), constant(1, dtype))
+        return b.func("eye", ()).body
+
+    result: te.Tensor = te.extern(shape, [], body, name="eye", dtype=dtype)
     return result

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from heddle import te
+from heddle.ir.node import Map
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum
 from heddle.runtime.dtype import DataType
-from heddle.tir.nodes import Buffer, Stmt, seq
+from heddle.tir.allocation import STORAGE
+from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
 from heddle.topi.dims import positive_axis
 from heddle.topi.loops import Cell, load, loop, nest, store
 from heddle.topi.reduce import accumulator
@@ -31,8 +33,8 @@ def scan(
         return scan(x if x.ndim == 1 else flatten(x), combine, start, 0, dtype, exclusive, name)
     at, target = positive_axis(axis, x.ndim), DataType(dtype or x.dtype)
     wide = accumulator(target)
-    if at < x.ndim - 1 and wide == target:
-        return _scan_rows(x, combine, constant(start, target), at, exclusive, name)
+    if at < x.ndim - 1:
+        return _scan_rows(x, combine, constant(start, wide), at, exclusive, name, target)
     outer = [dim for k, dim in enumerate(x.shape) if k != at]
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
@@ -54,42 +56,84 @@ def scan(
 
 
 def _scan_rows(
-    x: te.Tensor, combine: Combine, start: PrimExpr, at: int, exclusive: bool, name: str
+    x: te.Tensor,
+    combine: Combine,
+    start: PrimExpr,
+    at: int,
+    exclusive: bool,
+    name: str,
+    target: DataType,
 ) -> te.Tensor:
-    """Along an axis that is not the last one: row after row, each of the row before and the next elements,
-    so that memory is met in order. The totals are those that one element after the other would give.
+    """Along an axis that is not the last one: row after row, each of the totals of the row before and the
+    next elements, so that memory is met in order. The totals are those that one element after the other would
+    give; where they have more bits than the result, they have a row of their own.
     """
     before, length, behind = x.shape[:at], x.shape[at], x.shape[at + 1 :]
-    dtype = start.dtype
+    wide = start.dtype
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
         def part(index: tuple[PrimExpr, ...]) -> Stmt:
-            def element(buffer: Buffer, row: PrimExpr, rest: tuple[PrimExpr, ...]) -> PrimExpr:
-                return cast(dtype, load(buffer, (*index, row, *rest)))
+            rows = _Rows(outputs[0], index, behind, wide)
+
+            def element(row: PrimExpr, rest: tuple[PrimExpr, ...]) -> PrimExpr:
+                return cast(wide, load(inputs[0], (*index, row, *rest)))
 
             def first(row: PrimExpr) -> Stmt:
-                def each(rest: tuple[PrimExpr, ...]) -> Stmt:
-                    value = start if exclusive else combine(start, element(inputs[0], row, rest))
-                    return store(outputs[0], value, (*index, row, *rest))
+                return rows.fill(row, lambda rest: start if exclusive else combine(start, element(row, rest)))
 
-                return nest("first", behind, each)
+            def following(last: PrimExpr) -> Stmt:
+                row = last + 1
 
-            def following(before_row: PrimExpr) -> Stmt:
-                row = before_row + 1
+                def value(rest: tuple[PrimExpr, ...]) -> PrimExpr:
+                    return combine(rows.total(last, rest), element(last if exclusive else row, rest))
 
-                def each(rest: tuple[PrimExpr, ...]) -> Stmt:
-                    own = element(inputs[0], before_row if exclusive else row, rest)
-                    value = combine(element(outputs[0], before_row, rest), own)
-                    return store(outputs[0], value, (*index, row, *rest))
+                return rows.fill(row, value)
 
-                return nest("next", behind, each)
-
-            return seq(loop("begin", minimum(length, 1), first), loop("i", maximum(length - 1, 0), following))
+            steps = loop("begin", minimum(length, 1), first), loop("i", maximum(length - 1, 0), following)
+            return seq(*rows.declare(), *steps)
 
         return nest("r", before, part)
 
-    result: te.Tensor = te.extern(tuple(x.shape), [x], body, name=name, dtype=dtype)
+    result: te.Tensor = te.extern(tuple(x.shape), [x], body, name=name, dtype=target)
     return result
+
+
+class _Rows:
+    """The rows of a running total: those of the result, or, where totals are wider, one that is converted."""
+
+    def __init__(
+        self, result: Buffer, index: tuple[PrimExpr, ...], behind: Sequence[PrimExpr], wide: DataType
+    ) -> None:
+        self.result, self.index, self.behind = result, index, behind
+        self.totals = None if wide == result.dtype else decl_buffer(tuple(behind), str(wide), "totals")
+
+    def declare(self) -> list[Stmt]:
+        """The statement that makes room for wider totals."""
+        return [] if self.totals is None else [AllocBuffer(self.totals, Map({STORAGE: "workspace"}))]
+
+    def total(self, row: PrimExpr, rest: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The total up to a row, which is the last that was filled."""
+        if self.totals is not None:
+            return load(self.totals, rest)
+        return load(self.result, (*self.index, row, *rest))
+
+    def fill(self, row: PrimExpr, value: Callable[[tuple[PrimExpr, ...]], PrimExpr]) -> Stmt:
+        """A row of totals."""
+
+        def place(rest: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+            return (*self.index, row, *rest)
+
+        if self.totals is None:
+            return nest("total", self.behind, lambda rest: store(self.result, value(rest), place(rest)))
+        totals, dtype = self.totals, self.result.dtype
+        return seq(
+            nest("total", self.behind, lambda rest: store(totals, value(rest), rest)),
+            nest(
+                "narrow",
+                self.behind,
+                lambda rest: store(self.result, cast(dtype, load(totals, rest)), place(rest)),
+            ),
+        )
 
 
 def cumsum(

@@ -199,6 +199,14 @@ class ExprEmitter(Dispatch):
     def visit_Shuffle(self, node: Shuffle) -> str:
         first = node.vectors[0].dtype
         element = element_type(first.element)
+        widths = {vector.dtype.lanes for vector in node.vectors}
+        if len(node.vectors) <= 2 and len(node.indices) > 1 and len(widths) == 1 and widths != {1}:
+            ty, order = register_type(first), ", ".join(f"i32 {index}" for index in node.indices)
+            operands = [self.emit(vector) for vector in node.vectors]
+            second = operands[1] if len(operands) == 2 else "poison"
+            return self.out.value(
+                f"shufflevector {ty} {operands[0]}, {ty} {second}, <{len(node.indices)} x i32> <{order}>"
+            )
         lanes: list[str] = []
         for vector in node.vectors:
             operand, ty = self.emit(vector), register_type(vector.dtype)

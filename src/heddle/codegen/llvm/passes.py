@@ -10,6 +10,7 @@ from heddle.tir.transform.bf16_legalize import BF16Legalize
 from heddle.tir.transform.check_bounds import CheckBounds
 from heddle.tir.transform.compact_buffers import CompactBuffers
 from heddle.tir.transform.count_rows import CountRows
+from heddle.tir.transform.fill_private_lanes import FillPrivateLanes
 from heddle.tir.transform.fit_tiles import FitTiles
 from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
@@ -61,6 +62,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         PeelLastPair(),
         LowerDotProducts(dot_products_of(target.feature_set)),
         VectorizeLoop(),
+        FillPrivateLanes(),
         HoistIfThenElse(),
         StorageRewrite(),  # before unrolling, which copies allocations
         Simplify(),

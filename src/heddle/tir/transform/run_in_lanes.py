@@ -30,7 +30,17 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
-from heddle.prim.ops import ceildiv, const, floordiv, floormod, less, max_value, min_value, minimum
+from heddle.prim.ops import (
+    ceildiv,
+    const,
+    floordiv,
+    floormod,
+    if_then_else,
+    less,
+    max_value,
+    min_value,
+    minimum,
+)
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
@@ -67,6 +77,8 @@ _IDENTITIES: dict[_Operator, Callable[[str], PrimExpr]] = {
 
 _Step = Callable[[PrimExpr, Var], Stmt]
 """What one lane does: from the loop's variable and the lane's number."""
+_LastStep = Callable[[PrimExpr, Var, PrimExpr], Stmt]
+"""As a step, with whether the lane is there."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,8 @@ class _Loops(Rewriter):
         if node.kind is ForKind.PARALLEL:
             return _runs(node, lanes)
         if is_map:
-            return seq(*_blocks(_map_step(node), node.min, node.extent, lanes))
+            step = _map_step(node)
+            return seq(*_blocks(step, node.min, node.extent, lanes, _guarded(step)))
         found = reduction_of(node)
         return node if found is None else _in_lanes(node, found, lanes)
 
@@ -119,7 +132,8 @@ def _runs(loop: For, lanes: int) -> For:
     notes = loop.annotations
     if isinstance(grain := notes.get(GRAIN), int):
         notes = notes.with_item(GRAIN, max(1, grain // _RUN))
-    body = seq(*_blocks(_map_step(loop), loop.min + begin, length, lanes))
+    step = _map_step(loop)
+    body = seq(*_blocks(step, loop.min + begin, length, lanes, _guarded(step)))
     return replace(loop, loop_var=run, min=const(0, run.dtype), extent=count, body=body, annotations=notes)
 
 
@@ -157,16 +171,23 @@ def _in_lanes(loop: For, found: _Reduction, lanes: int) -> Stmt:
     wide = lanes if is_short else CHAINS * lanes
     partial = decl_buffer((wide,), str(dtype), f"{found.store.buffer.name}_lanes", scope="local")
 
+    nothing = _IDENTITIES[found.operator](str(dtype))
+
     def step(place: PrimExpr, lane: Var) -> Stmt:
         term = substitute(found.term, {loop.loop_var: place})
         return BufferStore(partial, found.operator(BufferLoad(partial, (lane,)), term), (lane,))
 
+    def last_step(place: PrimExpr, lane: Var, is_there: PrimExpr) -> Stmt:
+        """All lanes are stored: a vector that is stored under a mask does not stay in a register."""
+        term = if_then_else(is_there, substitute(found.term, {loop.loop_var: place}), nothing)
+        return BufferStore(partial, found.operator(BufferLoad(partial, (lane,)), term), (lane,))
+
     first = Var("l", index_dtype)
-    identity = BufferStore(partial, _IDENTITIES[found.operator](str(dtype)), (first,))
+    identity = BufferStore(partial, nothing, (first,))
     stmts: list[Stmt] = [AllocBuffer(partial), _vector(first, wide, identity)]
     begin, left = loop.min, loop.extent
     for width in dict.fromkeys((wide, lanes)):
-        stmts += _blocks(step, begin, left, width, is_last=width == lanes)
+        stmts += _blocks(step, begin, left, width, last_step if width == lanes else None)
         begin, left = begin + floordiv(left, width) * width, floormod(left, width)
     while wide > 1:
         wide //= 2
@@ -176,17 +197,24 @@ def _in_lanes(loop: For, found: _Reduction, lanes: int) -> Stmt:
     return seq(*stmts, replace(found.store, value=found.operator(place, result)))
 
 
-def _blocks(step: _Step, begin: PrimExpr, extent: PrimExpr, width: int, is_last: bool = True) -> list[Stmt]:
-    """Blocks of `width` steps from `begin` on, and after the last of them the rest under a mask."""
+def _guarded(step: _Step) -> _LastStep:
+    """The step in those lanes that are there."""
+    return lambda place, lane, is_there: IfThenElse(is_there, step(place, lane))
+
+
+def _blocks(
+    step: _Step, begin: PrimExpr, extent: PrimExpr, width: int, last_step: _LastStep | None
+) -> list[Stmt]:
+    """Blocks of `width` steps from `begin` on, and what is left after the last of them if `last_step` says
+    how."""
     block, lane, rest = (Var(name, extent.dtype) for name in ("block", "l", "l"))
     whole, stmts = floordiv(extent, width), list[Stmt]()
     if not is_const_int(whole, 0):
         body = _vector(lane, width, step(begin + block * width + lane, lane))
         stmts.append(For(block, const(0, extent.dtype), whole, ForKind.SERIAL, body))
-    if is_last and not is_const_int(floormod(extent, width), 0):
+    if last_step is not None and not is_const_int(floormod(extent, width), 0):
         offset = whole * width + rest
-        guarded = IfThenElse(less(offset, extent), step(begin + offset, rest))
-        stmts.append(_vector(rest, width, guarded))
+        stmts.append(_vector(rest, width, last_step(begin + offset, rest, less(offset, extent))))
     return [with_fresh_definitions(stmt, definitions(stmt)) for stmt in stmts]
 
 

@@ -72,6 +72,8 @@ class _Nests(Rewriter):
 STRIP = 8
 """Tiles side by side: a page that was found in the page tables serves as many lines."""
 _MASKED_BITS = 32
+BLOCK_BITS = 128
+"""Within so many bits machines interleave the halves of two vectors in one instruction."""
 STRIPS_OF_THREADS = 8
 """Strips that a loop on threads has at least: fewer would leave threads idle."""
 
@@ -217,6 +219,8 @@ class _Shuffles:
     def transposed(self, vectors: Sequence[PrimExpr]) -> _Transposed:
         side = len(vectors)
         held = [self._bind(vector) for vector in vectors]
+        if side * max(held[0].dtype.bits, 8) <= BLOCK_BITS and held[0].dtype.bits < 32:
+            return _Transposed(self._steps, self._riffled(held))
         for width in (1, 2):  # pairs of elements, then pairs of pairs, within blocks of four
             held = self._unpacked(held, width)
         blocks = side // 4
@@ -231,6 +235,20 @@ class _Shuffles:
         var = Var("v", value.dtype)
         self._steps.append(Bind(var, value))
         return var
+
+    def _riffled(self, vectors: list[PrimExpr]) -> list[PrimExpr]:
+        """Each vector interleaved with that half of all behind it, lower halves and upper halves, as often as
+        it takes: after a turn element e of row r is where element (2 e + r's highest bit) of row 2 r was."""
+        side = len(vectors)
+        half = side // 2
+        for _ in range(side.bit_length() - 1):
+            found = []
+            for a, b in zip(vectors[:half], vectors[half:], strict=True):
+                for begin in (0, half):
+                    order = [place for k in range(begin, begin + half) for place in (k, side + k)]
+                    found.append(self._pair(a, b, order))
+            vectors = found
+        return vectors
 
     def _unpacked(self, vectors: list[PrimExpr], width: int) -> list[PrimExpr]:
         """Vectors `width` apart are interleaved by runs of `width` elements: lower halves of each block of

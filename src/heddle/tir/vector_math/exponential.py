@@ -9,6 +9,7 @@ from heddle.prim.ops import (
     add,
     div,
     less,
+    minimum,
     multiply,
     negative,
     select,
@@ -24,6 +25,7 @@ from heddle.tir.vector_math.build import (
     Scope,
     clamped,
     polynomial,
+    power_of_two,
     rounded,
 )
 
@@ -35,14 +37,7 @@ _EXP = (
     0.0013934541928270264,
     0.0001989198131397769,
 )
-_TANH = (
-    -0.3333333317214036,
-    0.1333330355691574,
-    -0.05395925957720435,
-    0.021768918651027074,
-    -0.008343945515836258,
-    0.0022927448161754573,
-)
+_TANH_BOUND = 10.0
 _ERF = (
     0.36491942405700684,
     -0.18215011060237885,
@@ -101,11 +96,16 @@ def exp10(scope: Scope, x: PrimExpr) -> PrimExpr:
 
 
 def tanh(scope: Scope, x: PrimExpr) -> PrimExpr:
-    """Odd polynomial below 0.625, else 1 - 2 / (exp(2|x|) + 1)."""
-    size, square = scope.let(absolute(x)), scope.let(multiply(x, x))
-    small = fma(multiply(polynomial(square, _TANH), square), x, x)
-    large = subtract(1.0, div(2.0, add(exp_scaled(scope, multiply(size, 2.0)), 1.0)))
-    return copysign(select(less(size, 0.625), small, large), x)
+    """e / (e + 2) with e = exp(2|x|) - 1, which is 2**n (exp(r) - 1) + (2**n - 1) and so keeps its digits
+    where it is small. The bound gives 1, and n of at most 29.
+    """
+    size = scope.let(multiply(minimum(constant(_TANH_BOUND, x.dtype), absolute(x)), 2.0))
+    n_float, n = rounded(scope, multiply(size, LOG2E))
+    r = fma(n_float, constant(-LN2_LO, x.dtype), fma(n_float, constant(-LN2_HI, x.dtype), size))
+    r, scale = scope.let(r), scope.let(power_of_two(n))
+    part = fma(polynomial(r, _EXP), multiply(r, r), r)
+    e = scope.let(fma(part, scale, subtract(scale, 1.0)))
+    return copysign(div(e, add(e, 2.0)), x)
 
 
 def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:

@@ -59,7 +59,13 @@ def window_extent(kernel: Any, dilation: int) -> PrimExpr:
 
 
 def output_size(
-    size: PrimExpr, kernel: Any, stride: int, before: int, after: int, dilation: int, ceil_mode: bool = False
+    size: PrimExpr,
+    kernel: Any,
+    stride: int,
+    before: int | PrimExpr,
+    after: int | PrimExpr,
+    dilation: int,
+    ceil_mode: bool = False,
 ) -> PrimExpr:
     """How many windows fit. With `ceil_mode` a last one may reach beyond the padding, but must start before
     it.

@@ -6,8 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
+import heddle
+from heddle import relax
+from heddle.frontend.onnx import from_onnx
+from heddle.runtime.native.library import native_library
 from tests.unit.frontend.onnx.contrib.builders import generator
 from tests.unit.frontend.onnx.contrib.case import Case, check
 
@@ -48,6 +54,41 @@ def test_free_sizes() -> None:
         for size in (shape, (1, 3, 3, 2), (3, 3, 23, 17))
     ]
     check(cases[0], others=cases[1:])
+
+
+@pytest.mark.parametrize("order", [0, 1])
+@pytest.mark.parametrize("mode", ["SAME_UPPER", "SAME_LOWER"])
+def test_same_padding_of_free_sizes(mode: str, order: int) -> None:
+    attrs = {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": mode, "storage_order": order}
+    cases = [
+        Case(
+            "MaxPool",
+            {"x": generator(*size).integers(0, 9, size).astype("float32")},
+            attrs,
+            ("y", "p"),
+            domain="",
+            free={"x": ("n", 3, "h", "w")},
+        )
+        for size in ((1, 3, 7, 40), (2, 3, 8, 41), (1, 3, 1, 1), (1, 3, 2, 200))
+    ]
+    check(cases[0], others=cases[1:])
+
+
+def test_any_number_of_threads() -> None:
+    node = helper.make_node("MaxPool", ["x"], ["y", "p"], kernel_shape=[3, 3], pads=[1, 1, 1, 1])
+    x = generator(5).integers(-3, 4, (2, 8, 61, 77)).astype("float32")
+    values = [helper.make_tensor_value_info("x", 1, ["n", 8, "h", "w"])]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("y", "p")]
+    graph = helper.make_graph([node], "g", values, outputs)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    machine = relax.VirtualMachine(heddle.compile(from_onnx(made)), heddle.cpu())
+    found, before = [], native_library().num_threads
+    for threads in (1, 2):
+        heddle.runtime.set_num_threads(threads)
+        found.append([tensor.numpy() for tensor in machine["main"](x)])
+    heddle.runtime.set_num_threads(before)
+    for one, two in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 def regions(seed: int, count: int, batch: int) -> np.ndarray:

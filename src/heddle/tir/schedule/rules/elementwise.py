@@ -28,6 +28,7 @@ from heddle.tir.schedule.rules.rule import (
     parallelize,
     try_primitive,
 )
+from heddle.tir.schedule.rules.runs import with_plain_runs_fused
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.transform.run_in_lanes import MAP
 from heddle.tir.vector_math import RARELY_IN_C
@@ -95,6 +96,8 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         if _has_rare_calls(block_of(sch, handle)):
             sch.annotate(fused, MAP, True)
         return
+    if extent_of(sch.get(loops[-1]).extent) is None:  # it may be short
+        loops = with_plain_runs_fused(sch, handle, loops)
     if len(loops) > 2 and _is_one_vector(sch, loops[-1]):
         schedule_lanes(sch, loops, weight)
         return
@@ -102,6 +105,9 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         _schedule_pairs(sch, loops, weight)
         return
     outer, inner = loops[:-1], loops[-1]
+    if not outer:
+        parallelize(sch, inner, weight)
+        return
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, iterations(sch, [inner]) * weight)
     axes = [axis for axis, loop in loops_of_axes(sch, handle).items() if loop.var is inner.var]

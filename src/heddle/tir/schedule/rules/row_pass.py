@@ -7,12 +7,11 @@ in several lanes; their order depends on the vector width only, not on the numbe
 
 from __future__ import annotations
 
-from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, IterType, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
@@ -26,14 +25,18 @@ from heddle.tir.schedule.rules.rule import (
     parallelize,
     try_primitive,
 )
+from heddle.tir.schedule.rules.runs import with_runs_fused
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.transform.run_in_lanes import MAP, REDUCTION
 
-_LEAST_COLUMNS = 16
+_LEAST_COLUMNS, _LEAST_LANES = 16, 4
+"""Columns that are worth a strip of their own, and lanes that are worth a vector."""
 _STRIPS = (256, 128, 64)
 """Columns that a thread reduces together. The last is what is under way at once."""
 _WIDE_STRIPS, _FEWEST_WIDE = (1024, 512), 4
 """The longer a strip, the fewer pages a row of it touches, if that leaves some for every thread."""
+_STRIP_OF_FREE = 32
+"""Rows side by side in lanes, where nobody knows how many there are: few, for images of a few pixels."""
 _ROWS = 8
 """Rows that are added to the same sums before the next columns."""
 
@@ -52,7 +55,10 @@ class RowPass(ScheduleRule):
             rows = _row_loops(sch, last)
             if not rows or _ends_in_columns(sch, handles, rows):
                 return _separately(sch)
-            _one_pass(sch, handles, rows)
+            if _runs_across_memory(sch, handles, rows):
+                _strip_pass(sch, handles, rows)
+            else:
+                _one_pass(sch, handles, rows)
             return sch
         return _separately(sch)
 
@@ -141,7 +147,7 @@ def _run_map_in_lanes(sch: Schedule, handle: SBlockRV, row: LoopRV) -> None:
     inner = loops[[loop.var for loop in loops].index(row.var) + 1 :]
     if not is_spatial(block) or not inner:
         return
-    inner = _with_runs_fused(sch, handle, inner)
+    inner = with_runs_fused(sch, handle, inner)
     loop, index = inner[-1], block.writes[0].region[-1].min
     if any(
         axis.var is index and loop.var in free_vars(value)
@@ -166,7 +172,7 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
-        reduce_loops = _with_runs_fused(sch, handle, reduce_loops)
+        reduce_loops = with_runs_fused(sch, handle, reduce_loops)
         sch.annotate(reduce_loops[-1], REDUCTION, True)
     first = next(loop for loop in sch.get_loops(handle) if loop.var in {r.var for r in reduce_loops})
     sch.decompose_reduction(handle, first)
@@ -180,42 +186,6 @@ def _cut_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> None:
     for axis, value in zip(block.iter_vars, sch.realization(handle).iter_values, strict=True):
         if value is loop.var:
             cut_loop(sch, loop, block, axis.var, is_scalar=True)
-
-
-def _with_runs_fused(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> list[LoopRV]:
-    """Nested loops, as many of the last of them as lie in one run fused."""
-    for first in range(len(loops) - 1):
-        if _lie_in_one_run(sch, handle, loops[first:]):
-            return [*loops[:first], sch.fuse(*loops[first:])]
-    return loops
-
-
-def _lie_in_one_run(sch: Schedule, handle: SBlockRV, loops: list[LoopRV]) -> bool:
-    """Whether loops run over the whole last dimensions, in their order, of all that depends on them."""
-    block = block_of(sch, handle)
-    values = sch.realization(handle).iter_values
-    axes = {
-        value: axis for axis, value in zip(block.iter_vars, values, strict=True) if isinstance(value, Var)
-    }
-    if not all(loop.var in axes for loop in loops):
-        return False
-    run = [axes[loop.var].var for loop in loops]
-    uses = [var for value in values for var in free_vars(value)]
-    if any(uses.count(loop.var) > 1 for loop in loops):
-        return False
-    extents = [sch.get(loop).extent for loop in loops]
-    accesses = [n for n in walk(block.body) if isinstance(n, (BufferLoad, BufferStore))]
-    for access in accesses:
-        if set(run).isdisjoint(free_vars(*access.indices)):
-            continue
-        last = access.indices[-len(run) :]
-        if len(last) < len(run) or any(a is not b for a, b in zip(last, run, strict=True)):
-            return False
-        if not structural_equal(access.buffer.shape[-len(run) :], tuple(extents)):
-            return False
-        if not set(run).isdisjoint(free_vars(*access.indices[: -len(run)])):
-            return False
-    return True
 
 
 def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
@@ -232,9 +202,15 @@ def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]
 
 
 def _reduces_last(block: SBlock) -> bool:
-    """Whether some operand is contiguous along a reduction axis."""
+    """Whether some operand is contiguous along a reduction axis, of those that differ between neighbours of
+    the result, if any do: a row that all columns are multiplied by is none."""
     reduced = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce}
-    return any(region.region and region.region[-1].min in reduced for region in block.reads)
+    regions = [region.region for region in block.reads if region.region]
+    own = block.writes[0].region
+    if own and isinstance(own[-1].min, Var):
+        moved = [at for at in regions if own[-1].min in free_vars(*(part.min for part in at))]
+        regions = moved or regions
+    return any(at[-1].min in reduced for at in regions)
 
 
 def _separately(sch: Schedule) -> Schedule:
@@ -275,14 +251,71 @@ def _ends_in_columns(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV])
     return True
 
 
-def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
+def _runs_across_memory(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> bool:
+    """Whether reductions run across memory, and all that is mapped lies along the last row loop (a softmax
+    over channels): many rows then go side by side in lanes."""
+    lane = sch.get_loops(handles[-1])[-1]
+    if rows[-1].var is not lane.var or len(rows) == len(sch.get_loops(handles[-1])):
+        return False
+    for handle in handles:
+        block, loops = block_of(sch, handle), sch.get_loops(handle)
+        spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+        if is_reduction(block):
+            if (
+                len(block.writes) > 1
+                or not spatial
+                or not _is_columns(sch, handle, spatial[-1], _LEAST_LANES)
+            ):
+                return False
+        elif [axis.var for axis in block.iter_vars if axis.var is block.writes[0].region[-1].min] != [
+            block.iter_vars[-1].var
+        ]:
+            return False
+    return True
+
+
+def _strip_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> None:
+    """All blocks in the loop over strips of the last block's rows, of which a vector holds several."""
+    last = handles[-1]
+    others = [loop for loop in sch.get_loops(last) if loop.var not in {row.var for row in rows}]
+    width = _strip_width(extent_of(sch.get(rows[-1]).extent))
+    strip, lanes = sch.split(rows[-1], [None, width])
+    outer = [*rows[:-1], strip]
+    sch.reorder(*outer, *others, lanes)
+    work = iterations(sch, others) * (len(handles) * width)
+    shared = sch.fuse(*outer) if len(outer) > 1 else strip
+    parallelize(sch, shared, work)
+    sch.vectorize(lanes)
+    for handle in reversed(handles[:-1]):
+        sch.compute_at(handle, shared)
+    for handle in handles[:-1]:
+        inner = sch.get_loops(handle)[1:]
+        reduce = [loop for loop in inner if _runs_over_reduction(sch, handle, loop)]
+        spatial = [loop for loop in inner if loop.var not in {loop.var for loop in reduce}]
+        sch.reorder(*spatial[:-1], *reduce, spatial[-1])
+        sch.vectorize(spatial[-1])
+        if reduce:
+            sch.decompose_reduction(handle, reduce[0])
+    for region in block_of(sch, last).reads:
+        if region.buffer not in sch.func.buffers:
+            _keep_in_result(sch, last, region.buffer)
+
+
+def _strip_width(columns: int | None) -> int:
+    """The columns of a strip that leave the fewest lanes idle, the most of them where equal."""
+    if columns is None:
+        return _STRIP_OF_FREE
+    return min((64, 32, 16), key=lambda width: -(-columns // width) * width)
+
+
+def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV, least: int = _LEAST_COLUMNS) -> bool:
     """Whether a reduction runs across memory while its result is contiguous along `loop`."""
     block = block_of(sch, handle)
     long, _ = _reduction_loops(sch, handle)
     if _reduces_last(block) or not long or not block.reads:
         return False
     extent = extent_of(sch.get(loop).extent)
-    if extent is not None and extent < _LEAST_COLUMNS:
+    if extent is not None and extent < least:
         return False
     place, *others = [region.region[-1].min for region in (*block.writes, *block.reads) if region.region]
     bound = [
@@ -300,6 +333,8 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     wide = [w for w in _WIDE_STRIPS if extent is not None and extent >= w * _FEWEST_WIDE]
     fits = (w for w in (*wide, *_STRIPS) if extent is not None and extent % w == 0)
     width = next(fits, _STRIPS[-1])
+    is_ragged = extent is None or extent % width != 0
+    copy = SBlockRV(sch.cache_write(handle, 0, "local").name) if is_ragged else None
     strip, column, lanes = sch.split(spatial[-1], [None, width // _STRIPS[-1], _STRIPS[-1]])
     outer = [*spatial[:-1], strip]
     work = iterations(sch, long) * width
@@ -311,6 +346,9 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     shared = sch.fuse(*outer) if len(outer) > 1 else strip
     parallelize(sch, shared, work)
     sch.vectorize(lanes)
+    if copy is not None:  # sums under a mask would go to memory and back at every row
+        sch.reverse_compute_at(copy, shared)
+        sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(handle, [*around, blocks][0])
 
 

@@ -27,7 +27,7 @@ from heddle.tir.schedule.rules.rule import (
     parallelize,
 )
 from heddle.tir.schedule.schedule import SBlockRV, Schedule
-from heddle.tir.transform.transpose_in_registers import TRANSPOSE
+from heddle.tir.transform.transpose_in_registers import BLOCK_BITS, TRANSPOSE
 
 _LEAST_SIDE = 4
 _MANY = 1024
@@ -57,7 +57,8 @@ def schedule_transposed(sch: Schedule, handle: SBlockRV, target: Target) -> bool
         return False
     by_axis = dict(zip((axis.var for axis in block.iter_vars), loops, strict=True))
     i, j = (by_axis[axis] for axis in axes)
-    side = tile_side(target, *loop_extents(sch, [i, j]))
+    assert isinstance(block.body, BufferStore)
+    side = tile_side(target, *loop_extents(sch, [i, j]), bits=block.body.value.dtype.bits)
     if side is None:
         return False
     others = [loop for loop in loops if loop.var not in (i.var, j.var)]
@@ -81,9 +82,11 @@ def _loop_variables(sch: Schedule, handle: object) -> list[PrimExpr]:
     return list(sch.realization(handle).iter_values)  # type: ignore[arg-type]
 
 
-def tile_side(target: Target, *extents: int | None) -> int | None:
-    """The side of the tiles that take the least work, at most a vector wide; None where all are too wide."""
-    lanes = target.vector_width_bits // 32
+def tile_side(target: Target, *extents: int | None, bits: int = 32) -> int | None:
+    """The side of the tiles that take the least work, at most a vector wide; None where all are too wide.
+    Elements of 8 and 16 bits fill 128 bits, within which machines interleave them."""
+    width = target.vector_width_bits
+    lanes = min(width, BLOCK_BITS) // max(bits, 8) if bits < 32 else width // bits
     sides = [side for side in (lanes, lanes // 2, lanes // 4, lanes // 8) if side >= _LEAST_SIDE]
     fitting = [s for s in sides if all(extent is None or 2 * extent >= s for extent in extents)]
     return min(fitting, key=lambda side: _work(side, extents), default=None)
@@ -120,8 +123,10 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
 
 
 def _fills_tiles(store: BufferStore) -> bool:
-    """Whether elements have 32 bits, or are integers of 8 and 16 that come from such: a tile that is computed
-    in wider ones and then narrowed does not stay in registers."""
+    """Whether elements have 32 bits, are integers of 8 and 16 that come from such, or only move: a tile that
+    is computed in wider ones and then narrowed does not stay in registers."""
+    if isinstance(store.value, BufferLoad):
+        return store.value.dtype.bits in (1, 8, 16, 32, 64) and store.value.dtype.lanes == 1
     loads = [node for node in walk(store.value) if isinstance(node, BufferLoad)]
     dtypes = [store.value.dtype, *(load.dtype for load in loads)]
     return dtypes[0].bits == 32 or all(dtype.is_int and dtype.bits in (8, 16) for dtype in dtypes)

@@ -33,24 +33,26 @@ def window_attr(ctx: NodeContext, name: str, rank: int, default: int = 1) -> tup
 def paddings(
     ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
 ) -> tuple[int, ...]:
+    """`padding_dims` as numbers. Raises: N0203 where only a run knows them."""
+    made = padding_dims(ctx, kernel, strides, dilations)
+    if not all(isinstance(pad, IntImm) for pad in made):
+        ctx.unsupported("auto_pad of a symbolic dimension", "fix it with shape_dict")
+    return tuple(int(pad) for pad in made)  # type: ignore[call-overload]
+
+
+def padding_dims(
+    ctx: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> tuple[PrimExpr, ...]:
     """Padding before each dimension, then after each, from `pads` or `auto_pad`."""
     rank, mode = len(kernel), _pad_mode(ctx)
-    if mode == "NOTSET":
-        pads = tuple(ctx.attr("pads", None) or (0,) * (2 * rank))
-        if len(pads) != 2 * rank:
-            ctx.malformed(f"pads must be {2 * rank} numbers, got {list(pads)}")
-        return pads
-    if mode == "VALID":
-        return (0,) * (2 * rank)
-    known = []
-    for total, stride in zip(_same_padding(ctx, kernel, strides, dilations), strides, strict=True):
-        if not isinstance(total, IntImm):
-            ctx.unsupported(
-                f"auto_pad of a symbolic dimension with stride {stride}", "fix it with shape_dict"
-            )
-        known.append(_sides(mode, int(total.value)))
-    before, after = zip(*known, strict=True)
-    return (*before, *after)
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        sides = [_sides(mode, total) for total in _same_padding(ctx, kernel, strides, dilations)]
+        return ctx.importer.short_dims([side[end] for end in (0, 1) for side in sides], "pad")
+    given = ctx.attr("pads", None) if mode == "NOTSET" else None
+    pads = tuple(given or (0,) * (2 * rank))
+    if len(pads) != 2 * rank:
+        ctx.malformed(f"pads must be {2 * rank} numbers, got {list(pads)}")
+    return tuple(constant(pad, "int64") for pad in pads)
 
 
 def _pad_mode(ctx: NodeContext) -> str:
@@ -149,26 +151,52 @@ def _per_channel(ctx: NodeContext, bias: Expr, rank: int) -> Expr:
 @converts("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> Result:
     rank = spatial_rank(ctx)
-    strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
-    extra = window_attr(ctx, "output_padding", rank, 0)
-    kernel = kernel_shape(ctx, 1, rank)
+    kernel, strides = kernel_shape(ctx, 1, rank), window_attr(ctx, "strides", rank)
+    dilations, extra = window_attr(ctx, "dilations", rank), window_attr(ctx, "output_padding", rank, 0)
+    pads = _transpose_pads(ctx, kernel, strides, dilations, extra)
+    is_known = all(isinstance(pad, IntImm) for pad in pads)
+    known = tuple(int(pad) for pad in pads) if is_known else (0,) * (2 * rank)  # type: ignore[call-overload]
     layout, _, kernel_layout = LAYOUTS[rank]
-    pads = list(_transpose_pads(ctx, kernel, strides, dilations, extra))
-    cut = [max(0, -pad) for pad in pads]
-    extra = tuple(more + less for more, less in zip(extra, cut[rank:], strict=True))
     made = ctx.call(
         f"nn.conv{rank}d_transpose",
         ctx.tensor(0),
         ctx.tensor(1),
         strides=strides,
-        padding=tuple(max(0, pad) for pad in pads),
-        output_padding=extra,
+        padding=tuple(max(0, pad) for pad in known),
+        output_padding=tuple(more + max(0, -pad) for more, pad in zip(extra, known[rank:], strict=True)),
         dilation=dilations,
         groups=ctx.attr("group", 1),
         data_layout=layout,
         kernel_layout=kernel_layout,
     )
+    made = made if is_known else _cropped(ctx, made, pads)
     return made if not ctx.has(2) else ctx.call("add", made, _per_channel(ctx, ctx.tensor(2), rank))
+
+
+def _cropped(ctx: NodeContext, x: Expr, pads: Sequence[PrimExpr]) -> Expr:
+    """What lies between paddings that only a run knows; zeros where one after is negative."""
+    rank, zero = len(pads) // 2, constant(0, "int64")
+    named = ctx.importer.short_dims(pads, "pad")
+    more = [zero] * 4 + [part for pad in named[rank:] for part in (zero, ops.maximum(-pad, 0))]
+    amounts = ShapeExpr(ctx.importer.simplify.dims(more))
+    grown = ctx.call("dynamic_pad", x, ctx.const(0, str(ctx.type_of(x).dtype)), amounts)
+    return ctx.call(
+        "strided_slice",
+        grown,
+        axes=tuple(range(2, 2 + rank)),
+        begin=named[:rank],
+        end=tuple(named[k] + size for k, size in enumerate(_stated_sizes(ctx, rank))),
+        strides=(1,) * rank,
+        assume_inbound=True,
+    )
+
+
+def _stated_sizes(ctx: NodeContext, rank: int) -> list[int]:
+    """The sizes that `output_shape` states, which may begin with the batch and the channels."""
+    shape = tuple(ctx.attr("output_shape", None))
+    if len(shape) not in (rank, rank + 2) or any(size < 0 for size in shape):
+        ctx.malformed(f"output_shape must be {rank} sizes, got {list(shape)}")
+    return list(shape[len(shape) - rank :])
 
 
 def _transpose_pads(
@@ -177,20 +205,22 @@ def _transpose_pads(
     strides: Sequence[int],
     dilations: Sequence[int],
     extra: Sequence[int],
-) -> tuple[int, ...]:
-    """From `pads`, or so that the output has `output_shape`, or size * stride where auto_pad says SAME."""
+) -> list[PrimExpr]:
+    """From `pads`, or so that the output has `output_shape`, or size * stride where auto_pad says SAME. What
+    an output is longer than all windows together lies after them, as negative padding."""
     rank = len(kernel)
-    shape, mode = ctx.attr("output_shape", None), ctx.attr("auto_pad", "NOTSET") or "NOTSET"
-    if shape is None and mode in ("NOTSET", "VALID"):
-        return paddings(ctx, kernel, strides, dilations)
-    before: list[int] = []
-    after: list[int] = []
+    is_stated, mode = ctx.attr("output_shape", None) is not None, _pad_mode(ctx)
+    if not is_stated and mode in ("NOTSET", "VALID"):
+        return list(padding_dims(ctx, kernel, strides, dilations))
+    before: list[PrimExpr] = []
+    after: list[PrimExpr] = []
+    stated = _stated_sizes(ctx, rank) if is_stated else []
     for axis in range(rank):
-        total = extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - strides[axis]
-        if shape is not None:
-            size = ctx.static_dim(0, axis + 2, "the input of a transposed convolution with a stated output")
-            total += strides[axis] * size - shape[axis + len(shape) - rank]
-        sides = _sides(mode, total)
-        before.append(sides[0])
-        after.append(sides[1])
-    return (*before, *after)
+        reach = extra[axis] + (kernel[axis] - 1) * dilations[axis] + 1 - strides[axis]
+        total: PrimExpr = constant(reach, "int64")
+        if stated:
+            total = total + ctx.dims(0)[axis + 2] * strides[axis] - stated[axis]
+        sides = _sides(mode, ops.maximum(total, 0))
+        before.append(ctx.importer.simplify(sides[0]))
+        after.append(ctx.importer.simplify(sides[1] + ops.minimum(total, 0)))
+    return [*before, *after]

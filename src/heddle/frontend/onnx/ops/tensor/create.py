@@ -105,10 +105,7 @@ def eye_like(ctx: NodeContext) -> Result:
     sizes = [int(dim) for dim in dims if isinstance(dim, IntImm)]
     if len(sizes) == 2 and sizes[0] * sizes[1] <= MAX_FILL:
         return array_value(np.eye(sizes[0], sizes[1], offset).astype(dtype), dtype)
-    steps = [ctx.call("arange", 0, size, 1, dtype="int64") for size in dims]
-    rows = ctx.call("expand_dims", steps[0], axis=(1,))
-    first = ctx.call("add", rows, ctx.const(np.asarray(offset), "int64"))
-    return ctx.call("astype", ctx.call("equal", first, steps[1]), dtype=dtype)
+    return ctx.call("eye", dims[0], dims[1], k=offset, dtype=dtype)
 
 
 @converts("Trilu")
