@@ -87,6 +87,20 @@ EXAMPLES = {
         np.zeros(1),
         21,
     ),
+    "Pow of the ends of integers": (
+        helper.make_node("Pow", ["x", "e"], ["y"]),
+        {"x": np.asarray([(1 << 63) - 1]), "e": int64(1)},
+        "runtime",
+        np.asarray([(1 << 63) - 1]),
+        21,
+    ),
+    "Thresholds of float16": (
+        helper.make_node("ThresholdedRelu", ["x"], ["y"], alpha=0.3),
+        {"x": np.asarray([0.3], "float16")},
+        "runtime",
+        np.zeros(1),
+        21,
+    ),
     "HardSwish, Erf and Gelu of float64": (
         helper.make_node("Erf", ["x"], ["y"]),
         {"x": _X},
