@@ -17,6 +17,7 @@ Ragged and symbolic m and n are padded by zeros in the packed tiles, so the inne
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.ops import cast, floordiv, floormod, maximum
@@ -51,6 +52,7 @@ from heddle.tir.schedule.rules.rule import (
 )
 from heddle.tir.schedule.rules.straight_loops import runs_straight
 from heddle.tir.schedule.rules.tile_contraction import TileBlock, choose_tile_block, schedule_in_tiles
+from heddle.tir.schedule.rules.widened_rows import gains_by_widening, widen_rows
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.tree import find_block
 from heddle.tir.transform.fit_tiles import ROWS_LEFT
@@ -123,7 +125,10 @@ def _schedule(
     for name in producers:
         if name != view:
             schedule_map(sch, SBlockRV(name))
-    pads = pad_edges(sch, handle, axes, tile)
+    widens = tiles is None and gains_by_widening(sch, handle, axes, tile)
+    pads = pad_edges(sch, handle, axes, tile, keeps_rows=widens)
+    if widens:
+        pads |= widen_rows(sch, handle, axes, pads)
     if view is not None:
         sch.compute_inline(view)
     if tiles is None and "n" not in pads.values() and _gains_by_packing(sch, handle, axes, tile):
@@ -197,8 +202,11 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, l
         prefetch_weights(sch, handle, loops.reduce, lambda panel, rows, k: (panel, ahead(rows, k)))
 
 
-def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[str, str]:
-    """Pad ragged edges; gives the padding blocks and which edge each pads."""
+def pad_edges(
+    sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, keeps_rows: bool = False
+) -> dict[str, str]:
+    """Pad ragged edges; gives the padding blocks and which edge each pads. `keeps_rows`: rows are copied in
+    any case."""
     multiples = _edges(sch, handle, axes, tile)
     if not multiples:
         return {}
@@ -213,6 +221,10 @@ def pad_edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> dict[s
         else:
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
     rows = [name for name, axis in result.items() if axis == "m"]
+    if keeps_rows:
+        for name in rows:
+            try_primitive(sch, partial(sch.clamp_padding, name))
+        return result
     return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heddle.arith import Analyzer
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import Cast, PrimExpr, constant
 from heddle.prim.ops import cast, floormod, multiply
 from heddle.tir.codes import T0408
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, Stmt, decl_buffer
@@ -16,7 +16,7 @@ def unsafe_set_dtype(func: PrimFunc, old: Buffer, dtype: str) -> PrimFunc:
     """B[i] = f(i);  C[i] = B[i]   →   B[i] = T.float16(f(i));  C[i] = T.float32(B[i])
 
     The temporary buffer holds elements of another type; values are converted at each access, so that they may
-    lose digits.
+    lose digits. A load that is converted to that type anyway is not converted twice.
     """
     new = decl_buffer(old.shape, dtype, old.name, strides=old.strides, scope=old.scope)
     return exchange_buffer(func, old, new, lambda: _Convert(old, new))
@@ -33,6 +33,14 @@ class _Convert(AccessRewriter):
         if node.buffer is not self._old:
             return node
         return cast(node.dtype, BufferLoad(self._new, node.indices, node.predicate, span=node.span))
+
+    def visit_Cast(self, node: Cast) -> PrimExpr:
+        made: PrimExpr = self.default(node)
+        value = node.value
+        if isinstance(value, BufferLoad) and value.buffer is self._old and node.dtype == self._new.dtype:
+            assert isinstance(made, Cast) and isinstance(made.value, Cast)
+            return made.value.value
+        return made
 
     def store(self, node: BufferStore) -> Stmt:
         if node.buffer is not self._old:
