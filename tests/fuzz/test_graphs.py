@@ -87,7 +87,7 @@ EXAMPLES = {
         np.zeros(1),
         21,
     ),
-    "Pow of the ends of integers": (
+    "Powers of integers beyond 2**53": (
         helper.make_node("Pow", ["x", "e"], ["y"]),
         {"x": np.asarray([(1 << 63) - 1]), "e": int64(1)},
         "runtime",

@@ -211,7 +211,7 @@ def _code(text: str) -> str:
 
 def _run(machine: Any, model: onnx.ModelProto, given: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
     got = machine["main"](*(given[value.name] for value in model.graph.input))
-    several = len(model.graph.output) > 1
+    several = len(model.graph.output) != 1
     return [np.asarray(item.numpy()).copy() for item in (got if several else [got])]
 
 

@@ -365,6 +365,11 @@ def _difference(node: NodeProto, given: Mapping[str, Any], opset: int) -> dict[s
     return None
 
 
+def _is_large_power(base: Any, exponent: Any) -> bool:
+    with np.errstate(all="ignore"):
+        return bool((np.power(np.abs(base.astype(np.float64)), exponent.astype(np.float64)) > 2.0**53).any())
+
+
 def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any]) -> bool:
     values = [given[name] for name in node.input if name in given]
     first = values[0] if values else None
@@ -379,6 +384,8 @@ def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any])
     if "negative_input" in rule and not _elements(node, given, rule["negative_input"], lambda item: item < 0):
         return False
     attrs = {attr.name: helper.get_attribute_value(attr) for attr in node.attribute}
+    if rule.get("is_large_power") and not _is_large_power(*values):
+        return False
     if "some_negative" in rule and all(axis >= 0 for axis in attrs.get(rule["some_negative"], ())):
         return False
     for index, wanted in rule.get("holds", {}).items():

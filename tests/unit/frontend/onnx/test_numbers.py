@@ -121,6 +121,17 @@ def test_powers_are_the_same_whatever_is_known_of_them(dtype: str) -> None:
                 assert (np.signbit(got) == np.signbit(want))[numbers].all(), where
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 5, 7, 12, 63])
+def test_known_powers_of_integers_wrap(exponent: int, dtype: str) -> None:
+    ends = np.iinfo(dtype)
+    x = np.array([0, 1, -1, 2, -3, 7, 10, ends.max, ends.min, -(1 << 31)], dtype)
+    made = model([node("Pow", ["x", "y"], ["z"])], {"x": (["n"], dtype)}, ["z"], {"y": np.int64(exponent)})
+    want = np.array([int(v) ** exponent for v in x], object) & ((1 << ends.bits) - 1)
+    for engine, (got,) in results(made, x):
+        np.testing.assert_array_equal(got, want.astype(f"u{dtype}").astype(dtype), err_msg=engine)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
 def test_casts_saturate(dtype: str) -> None:
     """The standard leaves out-of-range casts open; everywhere they give the nearest end, and 0 for NaN."""

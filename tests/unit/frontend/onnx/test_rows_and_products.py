@@ -48,11 +48,13 @@ PRODUCTS = (
     "abij,abjk->baik",
     "abc,bcd->ad",
 )
+OWN_SUMS = ("abk,bc->ac", "ab,bck->ac", "akb,kcbd->ac", "ab,bck->c")
+"""Letters that one tensor alone has."""
 OTHERS = ("ab,ab->ab", "bij,bj->bi", "ab,cd->abcd", "iab,jab->ji", "ab,bc->", "ab,bc->a", "aa,ab->b")
 
 
 @FORMS
-@pytest.mark.parametrize("equation", PRODUCTS + OTHERS)
+@pytest.mark.parametrize("equation", PRODUCTS + OWN_SUMS + OTHERS)
 def test_einsums(equation, is_free):
     parts = equation.partition("->")[0].split(",")
     letters = sorted(set("".join(parts)))
@@ -76,6 +78,18 @@ def test_products_of_matrices_are_found(equation):
     text = f"(float[{texts[0]}] x, float[{texts[1]}] z) => (y) "
     script = from_onnx(row_of(text + f'{{ y = Einsum<equation="{equation}">(x, z) }}')).script()
     assert "R.matmul" in script and "R.einsum" not in script
+
+
+@pytest.mark.parametrize("equation", OWN_SUMS)
+def test_what_one_tensor_alone_has_is_summed_before_the_products(equation):
+    left, right = equation.partition("->")[0].split(",")
+    texts = [",".join("2" for _ in part) for part in (left, right)]
+    script = from_onnx(
+        row_of(
+            f'(float[{texts[0]}] x, float[{texts[1]}] z) => (y) {{ y = Einsum<equation="{equation}">(x, z) }}'
+        )
+    ).script()
+    assert "R.sum" in script
 
 
 @FORMS

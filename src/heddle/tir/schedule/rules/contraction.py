@@ -6,7 +6,7 @@ that the data X does not use; m is an axis of X that W does not use. The nest be
     parallel (outer axes, n tiles):
         pack W's tile where its edge is ragged, or where W is computed and many rows use it
         for m tiles:
-            pack X's tile where its edge is ragged
+            pack X's tile where its edge is ragged; as float32, where it is of 16-bit floats
             accumulators[m tile, n tile] = 0
             for k:  accumulators += X[m tile, k] ⊗ W[k, n tile]        (all in registers)
             epilogue on the tile

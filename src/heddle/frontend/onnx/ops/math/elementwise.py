@@ -132,9 +132,27 @@ def reciprocal(ctx: NodeContext) -> Result:
     return ctx.call("divide", ctx.like(1, 0), ctx.tensor(0))
 
 
+_MOST_FACTORS = 64
+"""Of a power that is written as products."""
+
+
+def _repeated(ctx: NodeContext, base: Expr, exponent: int) -> Expr:
+    """A power by squaring."""
+    made: Expr | None = None
+    while exponent:
+        if exponent & 1:
+            made = base if made is None else ctx.call("multiply", made, base)
+        exponent >>= 1
+        if exponent:
+            base = ctx.call("square", base)
+    assert made is not None
+    return made
+
+
 @converts("Pow")
 def power(ctx: NodeContext) -> Result:
-    """The result has the base's element type. Integer powers go through float64, exact up to 2**53."""
+    """The result has the base's element type. Known powers of integers are products, which wrap; others go
+    through float64, exact up to 2**53."""
     base, exponent = aligned(ctx)
     known = ctx.array(1)
     if known is not None and known.size == 1 and known.ndim <= ctx.ndim(0):
@@ -143,6 +161,8 @@ def power(ctx: NodeContext) -> Result:
             return ctx.call("square", base)
         if value == 1:
             return base
+        if not DataType(ctx.dtype(0)).is_float and value.is_integer() and 0 < value < _MOST_FACTORS:
+            return _repeated(ctx, base, int(value))
     dtype = ctx.dtype(0)
     work = dtype if DataType(dtype).is_float else "float64"
     result = ctx.binary("power", ctx.astype(base, work), ctx.astype(exponent, work))

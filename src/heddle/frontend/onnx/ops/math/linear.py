@@ -60,15 +60,36 @@ def scaled(ctx: NodeContext, x: Expr, factor: float) -> Expr:
 
 @converts("Einsum")
 def einsum(ctx: NodeContext) -> Result:
-    subscripts = ctx.attr("equation").replace(" ", "")
-    made = _as_matrix_product(ctx, subscripts)
-    return ctx.call("einsum", tuple(ctx.tensors()), subscripts=subscripts) if made is None else made
+    subscripts, tensors = _without_own_sums(ctx, ctx.attr("equation").replace(" ", ""), ctx.tensors())
+    made = _as_matrix_product(ctx, subscripts, tensors)
+    return ctx.call("einsum", tuple(tensors), subscripts=subscripts) if made is None else made
+
+
+_WIDE = ("float32", "float64", "int32", "int64", "uint32", "uint64")
+"""Types in which a sum of a part is as good as one of the whole."""
+
+
+def _without_own_sums(ctx: NodeContext, subscripts: str, tensors: list[Expr]) -> tuple[str, list[Expr]]:
+    """Letters that one tensor alone has are summed before the products: `ij,jk->i` is `ij,j->i` of the sums
+    over k, a product for each k less."""
+    sides, arrow, result = subscripts.partition("->")
+    letters = sides.split(",")
+    if not arrow or "." in subscripts or not 2 <= len(letters) == len(tensors) or ctx.dtype(0) not in _WIDE:
+        return subscripts, tensors
+    made = list(tensors)
+    for number, own in enumerate(letters):
+        others = "".join(letters[:number] + letters[number + 1 :]) + result
+        alone = [k for k, letter in enumerate(own) if letter not in others and own.count(letter) == 1]
+        if alone and len(own) == len(ctx.dims_of(made[number])):
+            made[number] = ctx.call("sum", made[number], axis=tuple(alone))
+            letters[number] = "".join(letter for k, letter in enumerate(own) if k not in alone)
+    return ",".join(letters) + arrow + result, made
 
 
 _TWO_OPERANDS = re.compile(r"([a-zA-Z]+),([a-zA-Z]+)->([a-zA-Z]*)")
 
 
-def _as_matrix_product(ctx: NodeContext, subscripts: str) -> Expr | None:
+def _as_matrix_product(ctx: NodeContext, subscripts: str, tensors: Sequence[Expr]) -> Expr | None:
     """An Einsum of two tensors that is a product of matrices, perhaps many: each letter stands in both
     tensors and the result (batch), in both tensors alone (inner), or in one tensor and the result (rows,
     columns)."""
@@ -78,7 +99,8 @@ def _as_matrix_product(ctx: NodeContext, subscripts: str) -> Expr | None:
     left, right, result = found.groups()
     if any(len(set(letters)) != len(letters) for letters in (left, right, result)):
         return None
-    if (len(left), len(right)) != (ctx.ndim(0), ctx.ndim(1)):
+    dims = [ctx.dims_of(tensor) for tensor in tensors]
+    if len(dims) != 2 or (len(left), len(right)) != (len(dims[0]), len(dims[1])):
         return None
     batch = [letter for letter in result if letter in left and letter in right]
     rows = [letter for letter in result if letter in left and letter not in right]
@@ -89,14 +111,14 @@ def _as_matrix_product(ctx: NodeContext, subscripts: str) -> Expr | None:
         is_product and len(batch) + len(rows) + len(columns) == len(result) and rows and columns and inner
     ):
         return None
-    sizes = dict(zip(left, ctx.dims(0), strict=True)), dict(zip(right, ctx.dims(1), strict=True))
+    sizes = dict(zip(left, dims[0], strict=True)), dict(zip(right, dims[1], strict=True))
     if not all(ctx.importer.same_dims((sizes[0][k],), (sizes[1][k],)) for k in (*batch, *inner)):
         return None
     size = sizes[0] | sizes[1]
     made = product(
         ctx,
-        _arranged(ctx, ctx.tensor(0), left, (batch, rows, inner)),
-        _arranged(ctx, ctx.tensor(1), right, (batch, inner, columns)),
+        _arranged(ctx, tensors[0], left, (batch, rows, inner)),
+        _arranged(ctx, tensors[1], right, (batch, inner, columns)),
     )
     order = [*batch, *rows, *columns]
     made = ctx.reshape(made, [size[letter] for letter in order])
