@@ -118,10 +118,11 @@ def _lanes(access: BufferLoad | BufferStore) -> int:
 
 def _has_whole_vectors(size: PrimExpr, accesses: Sequence[BufferLoad | BufferStore], lanes: int) -> bool:
     """Whether memory is made of vectors, or is less than one, which can be made longer."""
+    if _is_multiple(size, lanes):
+        return True
+    indices = [access.indices[0] for access in accesses]
     is_short = isinstance(size, IntImm) and size.value < lanes
-    return _is_multiple(size, lanes) or (
-        is_short and all(is_const_int(access.indices[0].base, 0) for access in accesses)  # type: ignore[attr-defined]
-    )
+    return is_short and all(isinstance(index, Ramp) and is_const_int(index.base, 0) for index in indices)
 
 
 def _is_multiple(size: PrimExpr, lanes: int) -> bool:
