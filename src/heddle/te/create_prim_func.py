@@ -13,6 +13,7 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.names import NameSupply
 from heddle.te.codes import E0102
+from heddle.te.shared_values import with_shared_values
 from heddle.te.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, Reduce, Tensor, TensorLoad
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.nodes import (
@@ -119,9 +120,11 @@ class _Creator:
         if isinstance(bodies[0], Reduce):
             init, body = _reduce_stmts([b for b in bodies if isinstance(b, Reduce)], targets, index, lowered)
         else:
-            body = seq(
-                *(BufferStore(t, lowered.visit(b), index) for t, b in zip(targets, bodies, strict=True))
-            )
+            stores: list[Stmt] = []
+            for target, value in zip(targets, bodies, strict=True):
+                binds, made = with_shared_values(lowered.visit(value))
+                stores += (*binds, BufferStore(target, made, index))
+            body = seq(*stores)
         annotations: Any = {key: value for key, value in op.attrs.items() if value is not None}
         block = SBlock(iter_vars, (), (), self.block_names.fresh(op.name), body, init, (), (), annotations)
         block = with_access_regions(block)
