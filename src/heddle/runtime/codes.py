@@ -43,6 +43,12 @@ U0403 = declare_code(
     "kernel argument has the wrong type",
     "Compiled kernels take tensors (numpy arrays count), ints, floats, bools and None.",
 )
+U0409 = declare_code(
+    "U0409",
+    "kernel result cannot be written",
+    "The kernel wrote an argument whose memory may not be written: a numpy array that is not writable. It "
+    "ran on a copy, and the array has what it had.",
+)
 U0404 = declare_code(
     "U0404", "kernel failed", "A check inside compiled code was violated; the message is the kernel's own."
 )

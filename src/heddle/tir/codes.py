@@ -220,5 +220,6 @@ T0801 = declare_code(
     "T0801",
     "access cannot be checked",
     "Loop functions from outside run with bounds checks. An access of this form has none: a vector index "
-    "other than a ramp, a predicate, a buffer beyond what a machine can hold.",
+    "other than a ramp, a predicate, a buffer beyond what a machine can hold, a view that is larger than "
+    "what it views, or of memory whose size is not known.",
 )

@@ -29,6 +29,7 @@ class AliasScopes:
 
     def __init__(self, module: ModuleWriter, distinct: Sequence[Any]) -> None:
         self._suffixes: dict[Any, str] = {}
+        self._distinct = frozenset(distinct)
         if len(distinct) < 2:
             return
         domain = module.metadata("distinct !{{self}}")
@@ -42,6 +43,10 @@ class AliasScopes:
 
     def suffix(self, data: Any) -> str:
         return self._suffixes.get(data, "")
+
+    def may_share(self, one: Any, other: Any) -> bool:
+        """Whether two pointers may be to one memory."""
+        return one is other or not (one in self._distinct and other in self._distinct)
 
 
 class MemoryEmitter(ExprEmitter):

@@ -47,7 +47,7 @@ class StmtEmitter(MemoryEmitter):
         super().__init__(module, out, scopes)
         self._emit_parallel = emit_parallel
         self._workspaces: list[str] = []
-        self.index_checks = IndexChecks(self.divisors.values)
+        self.index_checks = IndexChecks(self.divisors.values, scopes.may_share)
 
     def visit_Call(self, node: Call) -> str:
         return emit_call(self, node)
@@ -249,7 +249,7 @@ class StmtEmitter(MemoryEmitter):
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with (
             self.open_loop() as state,
-            self.index_checks.inside(node.loop_var, known, self.num_conditions) as settle,
+            self.index_checks.inside(node.loop_var, known, self.num_conditions, node.body) as settle,
         ):
             self.scoped(node.body)
         self.divisors.nonzero = nonzero

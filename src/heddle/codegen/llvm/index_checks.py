@@ -8,8 +8,8 @@ that is outside and leaves.
 
 One that is written through waits too: what a kernel that fails has written is undefined, but inside its
 buffer. Where what is stored depends on a check (an element that something is added to), or the index is not
-known again where its loop ends, it leaves at once: from 0 to the size it is a position as it is, and only
-others are looked at closer.
+known again where its loop ends, or lies in memory that the loop writes, it leaves at once: from 0 to the size
+it is a position as it is, and only others are looked at closer.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.tir.nodes import BufferLoad, BufferStore, Stmt
 
 
 class Emitter(Protocol):
@@ -71,22 +72,33 @@ class _Waiting:
 
 @dataclass(slots=True)
 class _Loop:
-    """The innermost loop: its variable, what is known before it, and how many conditions are around it."""
+    """The innermost loop: its variable, what is known before it, how many conditions are around it, and the
+    pointers that its body writes, once they were asked for."""
 
     var: Var
     known: frozenset[Any]
     conditions: int
+    body: Stmt
     waiting: list[_Waiting] = field(default_factory=list)
+    _written: list[Var] | None = None
+
+    def written(self) -> list[Var]:
+        if self._written is None:
+            stores = (node for node in walk(self.body) if isinstance(node, BufferStore))
+            self._written = list(dict.fromkeys(node.buffer.data for node in stores))
+        return self._written
 
 
 @dataclass
 class IndexChecks:
     """The checks of one function. `may_wait` says that the check under way may wait for the end of its loop;
     `is_moving` that the index may change within an iteration. `values` has what variables are bound to, in
-    order. `_known` are the checks of the store under way that were made, with their positions.
+    order; `may_share` says whether two pointers may be to one memory. `_known` are the checks of the store
+    under way that were made, with their positions.
     """
 
     values: dict[Var, PrimExpr]
+    may_share: Callable[[Var, Var], bool]
     may_wait: bool = True
     is_moving: bool = False
     _known: list[tuple[Call, str]] = field(default_factory=list)
@@ -95,11 +107,13 @@ class IndexChecks:
     # ---- loops
 
     @contextmanager
-    def inside(self, var: Var, known: frozenset[Any], conditions: int) -> Iterator[Callable[..., None]]:
+    def inside(
+        self, var: Var, known: frozenset[Any], conditions: int, body: Stmt
+    ) -> Iterator[Callable[..., None]]:
         """The body of a loop. Gives what is to be called where the loop ends, with the emitter and the
         operands of its bounds."""
         outer, is_moving = self._loop, self.is_moving
-        loop = self._loop = _Loop(var, known, conditions)
+        loop = self._loop = _Loop(var, known, conditions, body)
         self.is_moving = False
         yield lambda emitter, begin, end: self._settle(emitter, loop, begin, end)
         self._loop, self.is_moving = outer, is_moving
@@ -238,7 +252,16 @@ class IndexChecks:
                 return None
             found[var] = None
             pending += free_vars(self.values[var])
-        return tuple(found)
+        return (
+            None
+            if self._is_written(loop, index, extent, *map(self.values.__getitem__, found))
+            else tuple(found)
+        )
+
+    def _is_written(self, loop: _Loop, *parts: PrimExpr) -> bool:
+        """Whether the loop may write what expressions read: after it they may have other values."""
+        read = {node.buffer.data for part in parts for node in walk(part) if isinstance(node, BufferLoad)}
+        return any(self.may_share(data, written) for data in read for written in loop.written())
 
     def _bounded(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.runtime.codes import U0403, U0404
+from heddle.runtime.codes import U0403, U0404, U0409
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native import abi
@@ -25,7 +25,7 @@ from heddle.runtime.tensor import (
     from_dlpack,
     tensor_from_numpy,
 )
-from heddle.support.diagnostics import Trap, TrapTypeError
+from heddle.support.diagnostics import Trap, TrapTypeError, TrapValueError
 from heddle.systems.types import ctype_of
 
 
@@ -62,10 +62,31 @@ def _convert(value: Any, position: int, name: str) -> Any:
 
 
 def _call_slowly(bound: tuple[bytes, KernelHandle, object], args: tuple[Any, ...]) -> Any:
-    """Convert what the emitted code does not know, then call again."""
+    """Convert what the emitted code does not know, then call again. What the kernel wrote into the copy of an
+    array (with strides, not aligned) is written into the array.
+
+    Raises: TrapValueError U0409 where the array is not writable."""
     handle = bound[1]
     assert handle.call is not None
-    return handle.call(*[_convert(value, i, handle.name) for i, value in enumerate(args)])
+    made = [_convert(value, i, handle.name) for i, value in enumerate(args)]
+    result = handle.call(*made)
+    for position, (given, passed) in enumerate(zip(args, made, strict=True)):
+        if isinstance(given, np.ndarray) and passed.owner is not given:
+            _write_back(given, passed.numpy(), position, handle.name)
+    return result
+
+
+def _write_back(array: np.ndarray[Any, Any], copied: np.ndarray[Any, Any], position: int, name: str) -> None:
+    """Write into an array what changed in its copy, bit by bit."""
+    if np.ascontiguousarray(array).tobytes() == copied.tobytes():
+        return
+    if not array.flags.writeable:
+        raise TrapValueError(
+            U0409,
+            f"argument {position} of {name!r} is written, and the array is not writable",
+            help="pass an array that is writable, or a copy of it",
+        )
+    array[...] = copied
 
 
 def _raise_error(bound: tuple[bytes, KernelHandle, object]) -> Any:

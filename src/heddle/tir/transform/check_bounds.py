@@ -12,7 +12,8 @@ checked, and memory that is allocated is filled with a value that gives itself a
 What is checked is held in a variable, so that it is what is used: no later pass reasons about it, and no
 other thread changes it in between. Checks inside a branch of `if_then_else`, `and` and `or` apply where the
 branch is taken. Checked beside accesses: divisors of integers, bounds of loops, sizes of allocations, sizes
-of the parameters (at most `MAX_SIZE`), and of functions from text how long they run (`step_budget.py`). A
+of the parameters (at most `MAX_SIZE`), views (`view_checks.py`),
+and of functions from text how long they run (`step_budget.py`). A
 size that is computed by cases is checked as a whole: what it is made of may be negative. What exceeds
 `STACK_BUDGET_BYTES` leaves the stack.
 
@@ -93,6 +94,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.transform.step_budget import MAX_STEPS, with_step_budget
+from heddle.tir.transform.view_checks import fits_in
 
 CHECKED_PLACES = "checked_places"
 UNPROVEN, ALL = "unproven", "all"
@@ -139,8 +141,11 @@ class _Checker(Rewriter):
         self._before: list[Stmt] = []
         self._guard: PrimExpr | None = None
         self._copies, self._stack_bytes = 1, 0
+        self._memory: dict[Var, Buffer] = {}
+        """What is viewed: parameters and allocations by their pointers."""
 
     def function(self, func: PrimFunc) -> Stmt:
+        self._memory.update((buffer.data, buffer) for buffer in func.buffers)
         dims = dict.fromkeys(expr for buffer in func.buffers for expr in (*buffer.shape, *buffer.strides))
         computed = [expr for expr in dims if _decides(expr)]
         sizes = dict.fromkeys(var for expr in dims if not _decides(expr) for var in free_vars(expr))
@@ -258,6 +263,7 @@ class _Checker(Rewriter):
 
     def visit_AllocBuffer(self, node: AllocBuffer) -> Stmt:
         buffer = node.buffer
+        self._memory[buffer.data] = buffer
         known = size_bytes(buffer)
         if known is not None:
             if not 0 <= known <= MAX_ALLOCATION_BYTES:
@@ -287,7 +293,14 @@ class _Checker(Rewriter):
         return checks
 
     def visit_DeclBuffer(self, node: DeclBuffer) -> Stmt:
-        return node
+        source = self._memory.get(node.buffer.data)
+        outer, self._before = self._before, []
+        condition = fits_in(node, source)
+        if condition is not None and source is not None:
+            message = f"buffer {node.buffer.name!r} is larger than buffer {source.name!r}, which it views"
+            self._require(condition, message + _place(node))
+        checks, self._before = self._before, outer
+        return seq(*checks, node) if checks else node
 
     # ---- expressions
 
