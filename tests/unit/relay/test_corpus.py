@@ -139,7 +139,23 @@ def _quotients(a: float, b: float, c: float) -> Any:
     return (True, a / b / c) if b and c else (False, -1.0)
 
 
+def _halves(n: int, x: Any) -> Any:
+    for _ in range(n):
+        x = x * np.float32(0.5) + 1
+    return x
+
+
+def _even_sizes(x: Any, y: Any) -> Any:
+    sums = x.sum(1, keepdims=True)
+    twice = np.concatenate([sums, sums])
+    return twice, np.maximum(y, 0), np.array(twice.shape, "int32")
+
+
 ROWS: dict[str, Row] = {
+    "prefix_sums": (lambda: (5, floats(2, 3)), lambda n, x: n * x),
+    "expression_values": (lambda: (1.5,), lambda x: (x * x - x, 2 * x - 1)),
+    "even_sizes": (lambda: (floats(int(np.random.default_rng().integers(4)), 3), floats(0, 4)), _even_sizes),
+    "composed": (lambda: (3, floats(3)), lambda n, x: (_halves(n, x), _halves(n + 1, x))),
     "collatz": (lambda: (int(np.random.default_rng().integers(30)),), _collatz),
     "fibonacci_pair": (lambda: (9,), lambda n: (34, 55)),
     "newton_root": (lambda: (5, np.abs(floats(4)) + 1), _newton),
