@@ -124,7 +124,47 @@ def _closures(c: bool, x: Any, y: float) -> Any:
     return add(a, y), add(add(a, 1), 2)
 
 
+def _collatz(n: int) -> int:
+    return 0 if n <= 1 else 1 + _collatz(3 * n + 1 if n % 2 else n // 2)
+
+
+def _newton(n: int, x: Any) -> Any:
+    y = x + 1
+    for _ in range(n):
+        y = np.float32(0.5) * (y + x / y)
+    return y
+
+
+def _quotients(a: float, b: float, c: float) -> Any:
+    return (True, a / b / c) if b and c else (False, -1.0)
+
+
+def _halves(n: int, x: Any) -> Any:
+    for _ in range(n):
+        x = x * np.float32(0.5) + 1
+    return x
+
+
+def _even_sizes(x: Any, y: Any) -> Any:
+    sums = x.sum(1, keepdims=True)
+    twice = np.concatenate([sums, sums])
+    return twice, np.maximum(y, 0), np.array(twice.shape, "int32")
+
+
 ROWS: dict[str, Row] = {
+    "prefix_sums": (lambda: (5, floats(2, 3)), lambda n, x: n * x),
+    "expression_values": (lambda: (1.5,), lambda x: (x * x - x, 2 * x - 1)),
+    "even_sizes": (lambda: (floats(int(np.random.default_rng().integers(4)), 3), floats(0, 4)), _even_sizes),
+    "composed": (lambda: (3, floats(3)), lambda n, x: (_halves(n, x), _halves(n + 1, x))),
+    "collatz": (lambda: (int(np.random.default_rng().integers(30)),), _collatz),
+    "fibonacci_pair": (lambda: (9,), lambda n: (34, 55)),
+    "newton_root": (lambda: (5, np.abs(floats(4)) + 1), _newton),
+    "option_chain": (lambda: (3.0, float(np.random.default_rng().integers(2)), 4.0), _quotients),
+    "insertion_sort": (
+        lambda: tuple(map(int, np.random.default_rng().integers(1, 10, 4))),
+        lambda *items: int("".join(map(str, sorted(items)))),
+    ),
+    "counter_in_closure": (lambda: (floats(3),), lambda x: (x, 2 * x, 4 * x)),
     "attention": (
         lambda: (floats(1, 3, 4), floats(1, 5, 4), floats(1, 5, 4)),
         lambda q, k, v: _softmax(q @ k.transpose(0, 2, 1) * 0.5) @ v,
