@@ -31,6 +31,8 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.tree import fresh_copy
 from heddle.tir.substitute import substitute_stmt
 
+ANY_COLUMNS = "tir.any_columns"
+"""Attribute of functions that `either` has made."""
 FEW_ROWS = 16
 """Rows that are not worth code of their own."""
 
@@ -89,4 +91,20 @@ def either(size: Var, one: PrimFunc, general: PrimFunc) -> PrimFunc:
     body = IfThenElse(equal(size, 1), seq(*declared, first.block.body), second.block.body)
     allocated = (*first.block.alloc_buffers, *second.block.alloc_buffers)
     block = replace(second.block, body=body, alloc_buffers=allocated)
-    return general.with_body(replace(second, block=block))
+    made: PrimFunc = general.with_body(replace(second, block=block)).with_attr({ANY_COLUMNS: True})
+    return made
+
+
+def for_any_length(func: PrimFunc) -> PrimFunc:
+    """The function without the loops that `either` has put beside those for rows of any length."""
+    if ANY_COLUMNS not in func.attrs:
+        return func
+    root = func.body
+    assert isinstance(root, SBlockRealize) and isinstance(root.block.body, IfThenElse)
+    general = root.block.body.else_case
+    assert general is not None
+    used = {node.buffer for node in walk(general) if isinstance(node, (BufferLoad, BufferStore))}
+    kept = tuple(buffer for buffer in root.block.alloc_buffers if buffer in used)
+    block = replace(root.block, body=general, alloc_buffers=kept)
+    made: PrimFunc = func.with_body(replace(root, block=block)).without_attr(ANY_COLUMNS)
+    return made
