@@ -24,6 +24,7 @@ from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.cpu import CPU_RULES
+from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.schedule import Schedule
@@ -46,12 +47,29 @@ class ApplyDefaultSchedule(FunctionPass):
             return func
         failed: list[str] = []
         straight = with_straight_loops(func)
+        found = self._scheduled(straight, failed)
+        if found is None:
+            return _with_failures(func, failed, _name_of(func, mod))
+        rule, made = found
+        if rule.wants_columns:
+            made = self._for_any_columns(straight, made, failed)
+        marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
+        return _with_failures(made.with_attr(marks), failed, _name_of(func, mod))
+
+    def _scheduled(self, func: PrimFunc, failed: list[str]) -> tuple[ScheduleRule, PrimFunc] | None:
         for rule in self.rules:
-            scheduled = self._apply(rule, straight, failed)
-            if scheduled is not None:
-                marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
-                return _with_failures(scheduled.func.with_attr(marks), failed, _name_of(func, mod))
-        return _with_failures(func, failed, _name_of(func, mod))
+            made = self._apply(rule, func, failed)
+            if made is not None:
+                return rule, made.func
+        return None
+
+    def _for_any_columns(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
+        """The scheduled function; where its rows may have one element, with loops of their own for that."""
+        size = size_of_rows(func)
+        if size is None or not turns_for_each_row(made, size):
+            return made
+        one = self._scheduled(with_one_column(func, size), failed)
+        return made if one is None else either(size, one[1], made)
 
     def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> Schedule | None:
         try:

@@ -41,6 +41,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.schedule.rules.one_column import for_any_length
 from heddle.vm.insight.kernel_cost import KernelCost
 
 RULE = "CountedLoop"
@@ -80,6 +81,7 @@ def _takes_pointers(mod: IRModule, binding: VarBinding) -> bool:
         return False
     callee = mod[found[0]]
     assert isinstance(callee, PrimFunc)
+    callee = for_any_length(callee)
     pending: list[Node] = [callee.body]
     seen: set[int] = set()
     if not isinstance(callee.body, SBlockRealize):
@@ -253,6 +255,7 @@ class _Builder:
         assert found is not None and isinstance(call.args[1], Tuple)
         callee = self.mod[found[0]]
         assert isinstance(callee, PrimFunc)
+        callee = for_any_length(callee)
         given = call.args[1].fields
         operands = [self._place(arg) for arg in given if not isinstance(arg, PrimExpr)]
         scalars = [*(arg for arg in given if isinstance(arg, PrimExpr)), *found[1]]

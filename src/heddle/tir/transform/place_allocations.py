@@ -127,13 +127,20 @@ def _path(stmt: Stmt, buffer: Buffer, users: _Users) -> list[For | IfThenElse]:
             found.append(stmt)
             stmt = stmt.body
         elif isinstance(stmt, IfThenElse):
-            else_uses = stmt.else_case is not None and users.uses(stmt.else_case, buffer)
-            if else_uses or buffer in users.collect(stmt.condition):
+            branch = _only_branch(stmt, buffer, users)
+            if branch is None or buffer in users.collect(stmt.condition):
                 return found
             found.append(stmt)
-            stmt = stmt.then_case
+            stmt = branch
         elif not isinstance(stmt, SeqStmt):
             return found
+
+
+def _only_branch(stmt: IfThenElse, buffer: Buffer, users: _Users) -> Stmt | None:
+    """The branch that uses a buffer, if the other does not."""
+    cases = [case for case in (stmt.then_case, stmt.else_case) if case is not None]
+    using = [case for case in cases if users.uses(case, buffer)]
+    return using[0] if len(using) == 1 else None
 
 
 def _depth(path: Sequence[For | IfThenElse], buffer: Buffer, users: _Users, around: tuple[For, ...]) -> int:
@@ -181,7 +188,10 @@ def _put(stmt: Stmt, alloc: AllocBuffer, users: _Users, path: Sequence[For | IfT
     if isinstance(stmt, For):
         return replace(stmt, body=_put(stmt.body, alloc, users, path[1:]))
     assert isinstance(stmt, IfThenElse)
-    return replace(stmt, then_case=_put(stmt.then_case, alloc, users, path[1:]))
+    branch = _only_branch(stmt, buffer, users)
+    assert branch is not None
+    name = "then_case" if branch is stmt.then_case else "else_case"
+    return replace(stmt, **{name: _put(branch, alloc, users, path[1:])})
 
 
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
@@ -193,7 +203,7 @@ def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
     )
     if first is None or isinstance(first, SeqStmt):
         return False
-    if isinstance(first, IfThenElse):
+    if isinstance(first, IfThenElse):  # one with two branches counts as if it left elements out
         return not _keeps_inside(first, buffer) or _carries(first.then_case, buffer, users)
     if isinstance(first, For):
         return _carries(first.body, buffer, users)

@@ -7,7 +7,7 @@ from heddle.ir.module import IRModule
 from heddle.script import from_source
 from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.interpreter import run_primfunc
-from heddle.tir.nodes import AllocBuffer, For, PrimFunc
+from heddle.tir.nodes import AllocBuffer, For, IfThenElse, PrimFunc
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.place_allocations import PlaceAllocations
 
@@ -150,3 +150,26 @@ class Module:
     run_primfunc(func, given, want)
     run_primfunc(placed(func), given, got)
     assert np.array_equal(want, got) and want.any()
+
+
+def test_what_one_branch_uses_is_allocated_there() -> None:
+    func = from_source("""
+@T.prim_func
+def main(A: T.Buffer((6,), "float32"), C: T.Buffer((6,), "float32"), n: T.int64):
+    B = T.sblock_alloc_buffer((6,), "float32")
+    if n == 1:
+        for i in range(6): C[i] = A[i]
+    else:
+        for i in range(6): B[i] = A[i]
+        for i in range(6): C[i] = B[5 - i]
+""")
+    mod = PlaceAllocations()(LowerBlocks()(IRModule({"main": func})))
+    (placed,) = mod.functions.values()
+    (branch,) = (stmt for stmt in walk_stmts(placed.body) if isinstance(stmt, IfThenElse))
+    assert not isinstance(placed.body, AllocBuffer) and branch is placed.body
+    assert any(isinstance(stmt, AllocBuffer) for stmt in walk_stmts(branch.else_case))
+    data = np.arange(6, dtype="float32")
+    for n, expected in ((1, data), (2, data[::-1])):
+        got = np.zeros(6, "float32")
+        run_primfunc(placed, data, got, n)
+        np.testing.assert_array_equal(got, expected)

@@ -59,6 +59,8 @@ from heddle.tir.transform.fit_tiles import ROWS_LEFT
 
 
 class Contraction(ScheduleRule):
+    wants_columns = True
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
         if len(reductions) != 1 or not is_contraction(block_of(sch, reductions[0])):

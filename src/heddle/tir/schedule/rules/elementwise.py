@@ -45,6 +45,8 @@ MAX_REPEATED = 16
 
 
 class Elementwise(ScheduleRule):
+    wants_columns = True
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None

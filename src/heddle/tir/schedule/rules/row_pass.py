@@ -11,7 +11,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
-from heddle.tir.nodes import Buffer, BufferLoad, IterType, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, BufferRegion, IterType, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
@@ -42,6 +42,8 @@ _ROWS = 8
 
 
 class RowPass(ScheduleRule):
+    wants_columns = True
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
         if not any(is_reduction(block) for block in blocks):
@@ -203,14 +205,27 @@ def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]
 
 def _reduces_last(block: SBlock) -> bool:
     """Whether some operand is contiguous along a reduction axis, of those that differ between neighbours of
-    the result, if any do: a row that all columns are multiplied by is none."""
+    the result, if any do: a row that all columns are multiplied by is none. Axes of one element count for
+    nothing."""
     reduced = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.CommReduce}
-    regions = [region.region for region in block.reads if region.region]
-    own = block.writes[0].region
-    if own and isinstance(own[-1].min, Var):
-        moved = [at for at in regions if own[-1].min in free_vars(*(part.min for part in at))]
+    regions = [part for region in block.reads if (part := last_place(block, region)) is not None]
+    own = last_place(block, block.writes[0])
+    if isinstance(own, Var):
+        moved = [
+            place
+            for region in block.reads
+            if (place := last_place(block, region)) is not None
+            and own in free_vars(*(part.min for part in region.region))
+        ]
         regions = moved or regions
-    return any(at[-1].min in reduced for at in regions)
+    return any(place in reduced for place in regions)
+
+
+def last_place(block: SBlock, region: BufferRegion) -> PrimExpr | None:
+    """The index of the last dimension in which a region's neighbours lie, beyond axes of one element."""
+    ones = {axis.var for axis in block.iter_vars if extent_of(axis.dom.extent) == 1}
+    places = [part.min for part in region.region if part.min not in ones]
+    return places[-1] if places else None
 
 
 def _separately(sch: Schedule) -> Schedule:

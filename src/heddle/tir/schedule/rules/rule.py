@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
@@ -29,6 +30,9 @@ doubles with every map of a chain."""
 
 class ScheduleRule(ABC):
     """Gives a schedule for functions of one kind, or None for any other."""
+
+    wants_columns: ClassVar[bool] = False
+    """Whether results of one column, along rows of free length, are to have loops of their own."""
 
     @abstractmethod
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:

@@ -37,6 +37,8 @@ _TILES_OF_A_TASK = 4
 
 
 class Transpose(ScheduleRule):
+    wants_columns = True
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None

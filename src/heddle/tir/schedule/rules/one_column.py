@@ -1,0 +1,110 @@
+"""Rows of free length that may have one element: loops of their own for that.
+
+    for i, j in grid(m, n):          if n == 1:                # over the same memory, as A1: (m,)
+        B[i, j] = f(A[i, j])    →        for i in range(m): B1[i, 0] = f(A1[i, 0])
+                                     else:
+                                         for i, j in grid(m, n): B[i, j] = f(A[i, j])
+
+A rule puts the last axis into lanes and runs over the others one by one, which a single column fills badly:
+one lane of a strip, a loop that turns once. Where the size is known to be one, the rules see that the axis
+before it is the last that counts.
+"""
+
+from __future__ import annotations
+
+from heddle.ir.node import Map, replace
+from heddle.ir.visitor import walk
+from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Var, constant
+from heddle.prim.ops import equal
+from heddle.prim.substitute import free_vars
+from heddle.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    DeclBuffer,
+    For,
+    IfThenElse,
+    PrimFunc,
+    SBlockRealize,
+    seq,
+)
+from heddle.tir.schedule.tree import fresh_copy
+from heddle.tir.substitute import substitute_stmt
+
+ANY_COLUMNS = "tir.any_columns"
+"""Attribute of functions that `either` has made."""
+FEW_ROWS = 16
+"""Rows that are not worth code of their own."""
+
+
+def size_of_rows(func: PrimFunc) -> Var | None:
+    """The free size of the last dimension of all that a function writes for others, if there are more rows
+    than FEW_ROWS or nobody knows how many; None otherwise."""
+    stores = (node for node in walk(func.body) if isinstance(node, BufferStore))
+    written = {node.buffer for node in stores if node.buffer in func.buffers}
+    last = {buffer.shape[-1] if buffer.shape else None for buffer in written}
+    size = last.pop() if len(last) == 1 else None
+    if not isinstance(size, Var) or not all(_has_many(buffer.shape[:-1], size) for buffer in written):
+        return None
+    return size
+
+
+def _has_many(rows: tuple[PrimExpr, ...], size: Var) -> bool:
+    count = 1
+    for extent in rows:
+        if not isinstance(extent, IntImm) and extent is not size:
+            return True
+        count *= extent.value if isinstance(extent, IntImm) else 1
+    return count > FEW_ROWS
+
+
+def turns_for_each_row(func: PrimFunc, size: Var) -> bool:
+    """Whether scheduled loops run over rows one by one: some loop is as long as a row, or
+    over strips of it."""
+    extents = [node.extent for node in walk(func.body) if isinstance(node, For)]
+    strips = (part for extent in extents for part in walk(extent) if isinstance(part, FloorDiv))
+    return any(set(free_vars(extent)) == {size} for extent in extents) or any(
+        size in free_vars(part) for part in strips
+    )
+
+
+def with_one_column(func: PrimFunc, size: Var) -> PrimFunc:
+    """The function for rows of one element, whose buffers lie over the same pointers."""
+    buffers = {old: _over(old, size) for old in func.buffers if size in free_vars(*old.shape)}
+    body = substitute_stmt(func.body, {size: constant(1, size.dtype)}, buffers)
+    given = {param: buffers.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
+    return PrimFunc(func.params, body, func.ret_type, Map(given), func.attrs, span=func.span)
+
+
+def _over(buffer: Buffer, size: Var) -> Buffer:
+    made = substitute_stmt(buffer, {size: constant(1, size.dtype)})
+    assert isinstance(made, Buffer)
+    return made
+
+
+def either(size: Var, one: PrimFunc, general: PrimFunc) -> PrimFunc:
+    """The function that does what `one` does where the size is one, and else what `general` does."""
+    first, second = fresh_copy(general, one.body), general.body
+    assert isinstance(first, SBlockRealize) and isinstance(second, SBlockRealize)
+    used = {node.buffer for node in walk(first) if isinstance(node, (BufferLoad, BufferStore))}
+    declared = [DeclBuffer(b) for b in one.buffers if b in used and b not in general.buffers]
+    body = IfThenElse(equal(size, 1), seq(*declared, first.block.body), second.block.body)
+    allocated = (*first.block.alloc_buffers, *second.block.alloc_buffers)
+    block = replace(second.block, body=body, alloc_buffers=allocated)
+    made: PrimFunc = general.with_body(replace(second, block=block)).with_attr({ANY_COLUMNS: True})
+    return made
+
+
+def for_any_length(func: PrimFunc) -> PrimFunc:
+    """The function without the loops that `either` has put beside those for rows of any length."""
+    if ANY_COLUMNS not in func.attrs:
+        return func
+    root = func.body
+    assert isinstance(root, SBlockRealize) and isinstance(root.block.body, IfThenElse)
+    general = root.block.body.else_case
+    assert general is not None
+    used = {node.buffer for node in walk(general) if isinstance(node, (BufferLoad, BufferStore))}
+    kept = tuple(buffer for buffer in root.block.alloc_buffers if buffer in used)
+    block = replace(root.block, body=general, alloc_buffers=kept)
+    made: PrimFunc = func.with_body(replace(root, block=block)).without_attr(ANY_COLUMNS)
+    return made
