@@ -94,6 +94,13 @@ EXAMPLES = {
         np.asarray([(1 << 63) - 1]),
         21,
     ),
+    "LpPool of incomplete windows": (
+        helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[1, 0], ceil_mode=1),
+        {"x": np.asarray([[[1.0, 2.0]]])},
+        "reference",
+        np.asarray([[[1.0, 2.0]]]),
+        21,
+    ),
     "Thresholds of float16": (
         helper.make_node("ThresholdedRelu", ["x"], ["y"], alpha=0.3),
         {"x": np.asarray([0.3], "float16")},

@@ -14,6 +14,8 @@ _NUMBERS = {
     "bool": TensorProto.BOOL,
     "int32": TensorProto.INT32,
     "float64": TensorProto.DOUBLE,
+    "float16": TensorProto.FLOAT16,
+    "bfloat16": TensorProto.BFLOAT16,
     "uint8": TensorProto.UINT8,
     "int8": TensorProto.INT8,
 }

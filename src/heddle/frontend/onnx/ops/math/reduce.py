@@ -30,8 +30,15 @@ def _mean(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
     return ctx.call("divide", total, count if ctx.type_of(total).ndim else ctx.reshape(count, ()))
 
 
+def _work_type(dtype: str) -> str:
+    """What several steps are computed in: squares of float16 overflow from 256 on, and small ones are 0."""
+    return dtype if dtype in ("float32", "float64") else "float32"
+
+
 def _square_sum(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
-    return ctx.call("sum", ctx.call("square", x), axis=axes, keepdims=keep)
+    dtype = ctx.dtype(0)
+    wide = ctx.astype(x, _work_type(dtype)) if DataType(dtype).is_float else x
+    return ctx.astype(ctx.call("sum", ctx.call("square", wide), axis=axes, keepdims=keep), dtype)
 
 
 def _l1(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
@@ -40,20 +47,21 @@ def _l1(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
 
 def _l2(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
     dtype = ctx.dtype(0)
-    work = dtype if DataType(dtype).is_float else "float32"
-    return ctx.astype(ctx.call("sqrt", _square_sum(ctx, ctx.astype(x, work), axes, keep)), dtype)
+    work = _work_type(dtype)
+    squares = ctx.call("square", ctx.astype(x, work))
+    return ctx.astype(ctx.call("sqrt", ctx.call("sum", squares, axis=axes, keepdims=keep)), dtype)
 
 
 def _log_sum(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
     dtype = ctx.dtype(0)
-    work = dtype if DataType(dtype).is_float else "float32"
+    work = _work_type(dtype)
     return ctx.astype(ctx.call("log", ctx.call("sum", ctx.astype(x, work), axis=axes, keepdims=keep)), dtype)
 
 
 def _log_sum_exp(ctx: NodeContext, x: Expr, axes: tuple[int, ...], keep: bool) -> Expr:
     """max + log(sum(exp(x - max))), so that large values do not overflow; an infinite maximum counts as 0."""
     dtype = ctx.dtype(0)
-    work = dtype if DataType(dtype).is_float else "float32"
+    work = _work_type(dtype)
     x = ctx.astype(x, work)
     top = ctx.call("max", x, axis=axes, keepdims=True)
     top = ctx.call("where", ctx.call("isfinite", top), top, ctx.const(0, work))
@@ -169,12 +177,17 @@ def lp_norm(ctx: NodeContext, x: Expr, order: float, axes: tuple[int, ...]) -> E
 
 
 def norm_of(ctx: NodeContext, x: Expr, order: float, total: Callable[[Expr], Expr]) -> Expr:
-    """(total of |x| ** p) ** (1 / p)."""
+    """(total of |x| ** p) ** (1 / p), rounded once."""
     if order <= 0:
         ctx.malformed(f"p must be positive, got {order}")
-    size = ctx.call("abs", x)
+    dtype = ctx.dtype(0)
+    work = _work_type(dtype)
+    size = ctx.call("abs", ctx.astype(x, work))
     if order == 1:
-        return total(size)
-    if order == 2:
-        return ctx.call("sqrt", total(ctx.call("square", size)))
-    return ctx.call("power", total(ctx.call("power", size, ctx.like(order, 0))), ctx.like(1 / order, 0))
+        made = total(size)
+    elif order == 2:
+        made = ctx.call("sqrt", total(ctx.call("square", size)))
+    else:
+        powers = total(ctx.call("power", size, ctx.const(order, work)))
+        made = ctx.call("power", powers, ctx.const(1 / order, work))
+    return ctx.astype(made, dtype)
