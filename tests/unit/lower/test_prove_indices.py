@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import heddle
 from heddle import relax
 from heddle.driver.pipeline import legalize_passes, optimize_passes
+from heddle.frontend.onnx import from_onnx
 from heddle.ir.expr import Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
@@ -134,10 +136,37 @@ def test_bytes_of_constants_prove_nothing() -> None:
     assert checks(mod) == checks(ProveIndices()(mod)) == 1
 
 
-def test_a_forest_walks_without_checks() -> None:
-    from benchmarks.zoo.tables import forest
+def full_trees(trees: int, depth: int, features: int) -> onnx.ModelProto:
+    """Every leaf of a tree is as deep."""
+    inner, rng = 2**depth - 1, np.random.default_rng(0)
+    nodes = [(tree, node) for tree in range(trees) for node in range(2 * inner + 1)]
+    leaves = [(tree, node) for tree, node in nodes if node >= inner]
+    node = onnx.helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[tree for tree, _ in nodes],
+        nodes_nodeids=[number for _, number in nodes],
+        nodes_featureids=rng.integers(features, size=len(nodes)).tolist(),
+        nodes_values=rng.standard_normal(len(nodes)).tolist(),
+        nodes_modes=["LEAF" if number >= inner else "BRANCH_LEQ" for _, number in nodes],
+        nodes_truenodeids=[0 if number >= inner else 2 * number + 1 for _, number in nodes],
+        nodes_falsenodeids=[0 if number >= inner else 2 * number + 2 for _, number in nodes],
+        target_treeids=[tree for tree, _ in leaves],
+        target_nodeids=[number for _, number in leaves],
+        target_ids=[0] * len(leaves),
+        target_weights=rng.standard_normal(len(leaves)).tolist(),
+    )
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", features])
+    y = onnx.helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, ["n", 1])
+    opsets = [onnx.helper.make_opsetid("", 18), onnx.helper.make_opsetid("ai.onnx.ml", 3)]
+    graph = onnx.helper.make_graph([node], "trees", [x], [y])
+    return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
-    from heddle.frontend.onnx import from_onnx
 
-    before, after = before_and_after(from_onnx(forest(3, 4)))
+@pytest.mark.parametrize("features", [20, 32])
+def test_a_forest_walks_without_checks(features: int) -> None:
+    before, after = before_and_after(from_onnx(full_trees(3, 4, features)))
     assert before > 3 and after == 0
