@@ -26,8 +26,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
-from heddle.prim.checked_index import CHECKED_INDEX
-from heddle.prim.nodes import Call as PrimCall
+from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.ops import select
 from heddle.prim.values import int_range
@@ -50,11 +49,7 @@ class ProveIndices(Pass):
 
 
 def _has_checks(func: PrimFunc) -> bool:
-    return any(map(_is_check, walk_distinct(func.body)))
-
-
-def _is_check(node: Any) -> bool:
-    return isinstance(node, PrimCall) and node.op.name == CHECKED_INDEX
+    return any(map(is_index_check, walk_distinct(func.body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +145,7 @@ class _Without(Rewriter):
 
     def visit_Call(self, node: Any) -> Any:
         made = self.default(node)
-        if not _is_check(node) or len(node.args) != 3:
+        if not is_index_check(node) or len(node.args) != 3:
             return made
         (low, high), least = self._ranges.of(_expr(node.args[0])), self._ranges.of(_expr(node.args[1]))[0]
         index, size = map(_expr, made.args[:2])

@@ -12,7 +12,7 @@ it stays as a statement where nobody asks for the value.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -54,6 +54,11 @@ def checked_index(index: PrimExpr, size: PrimExpr, from_end: bool = True) -> Pri
 
 def _evaluate(indices: Any, size: Any, from_end: Any, mask: Any = True) -> Any:
     return checked_positions(indices, size, bool(np.any(from_end)), mask)
+
+
+def is_index_check(node: object) -> TypeGuard[Call]:
+    """Whether a node is a checked index."""
+    return isinstance(node, Call) and node.op.name == CHECKED_INDEX
 
 
 def require_index(checked: Call) -> Call:

@@ -24,7 +24,7 @@ from heddle.codegen.llvm.writer import FunctionWriter
 from heddle.ir.node import Node, children
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.checked_index import CHECKED_INDEX
+from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
@@ -297,7 +297,7 @@ class IndexChecks:
 
 def checks_in(expr: PrimExpr) -> list[Call]:
     """The checks in an expression."""
-    return [node for node in walk(expr) if isinstance(node, Call) and node.op.name == CHECKED_INDEX]
+    return [node for node in walk(expr) if is_index_check(node)]
 
 
 def _made_first(index: PrimExpr) -> list[Call]:
@@ -306,7 +306,7 @@ def _made_first(index: PrimExpr) -> list[Call]:
     pending: list[Node] = [index]
     while pending:
         node = pending.pop()
-        if isinstance(node, Call) and node.op.name == CHECKED_INDEX and len(checks_in(node)) == 1:
+        if is_index_check(node) and len(checks_in(node)) == 1:
             found.append(node)
         elif isinstance(node, (Add, Sub, Mul, Cast)):
             pending += children(node)

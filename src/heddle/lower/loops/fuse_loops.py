@@ -37,8 +37,7 @@ from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.loops.counted_loop import CountedLoop, counted_loop
 from heddle.lower.loops.loop_kernel import LoopKernel, loop_kernel
 from heddle.lower.loops.numbers import Numbers
-from heddle.prim.checked_index import CHECKED_INDEX
-from heddle.prim.nodes import Call as PrimCall
+from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import all as all_of
@@ -311,7 +310,7 @@ def _checks(mod: IRModule, value: Expr) -> bool:
     found = loop_call(value)
     assert found is not None
     nodes = walk_distinct(mod[found[0]])
-    return any(isinstance(node, PrimCall) and node.op.name == CHECKED_INDEX for node in nodes)
+    return any(map(is_index_check, nodes))
 
 
 def _is_stack(value: Expr) -> bool:

@@ -20,7 +20,7 @@ from heddle.ir.node import Node, children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk_distinct
-from heddle.prim.checked_index import CHECKED_INDEX, require_index
+from heddle.prim.checked_index import is_index_check, require_index
 from heddle.prim.nodes import And, Call, Let, Or, PrimExpr, Select, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import greater, select
@@ -50,14 +50,10 @@ class HoistIndexChecks(FunctionPass):
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         nodes = list(walk_distinct(func.body))
-        if not any(map(_is_check, nodes)):
+        if not any(map(is_index_check, nodes)):
             return func
         written = {node.buffer.data for node in nodes if isinstance(node, BufferStore)}
         return func.with_body(_Hoister(written).visit(func.body))
-
-
-def _is_check(node: Node) -> bool:
-    return isinstance(node, Call) and node.op.name == CHECKED_INDEX
 
 
 class _Hoister(Rewriter):
@@ -90,7 +86,7 @@ class _Hoister(Rewriter):
         return (
             len(check.args) == 3
             and not any(node.buffer.data in self._written or node.predicate is not None for node in reads)
-            and all(call.op.record.is_pure and not _is_check(call) for call in calls)
+            and all(call.op.record.is_pure and not is_index_check(call) for call in calls)
         )
 
 
@@ -120,8 +116,8 @@ def _always(expr: PrimExpr) -> list[Call]:
         elif isinstance(node, Let):
             pending.append(node.value)  # what the body checks may need the variable
         else:
-            if _is_check(node):
-                found.append(node)  # type: ignore[arg-type]
+            if is_index_check(node):
+                found.append(node)
             pending += [child for child in children(node) if isinstance(child, PrimExpr)]
     return found
 
@@ -156,7 +152,7 @@ class _Plain(Rewriter):
         self._checked = checked
 
     def visit_Call(self, node: Call) -> Any:
-        if not any(structural_equal(node, check) for check in self._checked if _is_check(node)):
+        if not any(structural_equal(node, check) for check in self._checked if is_index_check(node)):
             return self.default(node)
         index, size = node.args[0], node.args[1]
         assert isinstance(index, PrimExpr) and isinstance(size, PrimExpr)
