@@ -307,7 +307,9 @@ class DeepLab(nn.Module):
 
 
 def segformer():
-    from transformers import SegformerConfig, SegformerForSemanticSegmentation
+    # The package's own names want torchvision, for images that nobody reads here.
+    from transformers.models.segformer.configuration_segformer import SegformerConfig
+    from transformers.models.segformer.modeling_segformer import SegformerForSemanticSegmentation
 
     config = SegformerConfig(
         depths=[1, 1, 1, 1], hidden_sizes=[32, 64, 160, 256], decoder_hidden_size=64, num_labels=19

@@ -395,3 +395,27 @@ def test_a_convolution_by_hand_may_store_a_part_of_its_result(rows, where):
     stored = 4 if where else rows
     wanted = np.einsum("nchwab,kcab->nkhw", windows, w)[:, :, :stored]
     np.testing.assert_allclose(got[:, :, :stored], wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", [17, "w"])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_a_single_channel_whose_axis_goes(width, strides):
+    """The map behind the convolution takes one element out of each vector."""
+    rng = np.random.default_rng(crc32(f"{width} {strides}".encode()))
+    w = rng.standard_normal((1, 2, 2, 3)).astype("float32")
+    mod = from_source(f"""
+from heddle.script import ir as I, relax as R, tir as T
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((5, 2, 3, {width!r}), "float32"), w: R.Tensor((1, 2, 2, 3), "float32")):
+        with R.dataflow():
+            y = R.squeeze(R.nn.conv2d(x, w, strides={strides}), axis=[1])
+            R.output(y)
+        return y
+""")
+    executable = relax.build(relax.transform.BindParams("main", {"w": w})(mod), HOST)
+    for size in (17,) if width == 17 else (3, 4, 17, 40):
+        x = rng.standard_normal((5, 2, 3, size)).astype("float32")
+        made = relax.VirtualMachine(executable, heddle.cpu())["main"](heddle.runtime.tensor(x)).numpy()
+        np.testing.assert_allclose(made, correlated(x, w, strides)[:, 0], rtol=1e-5, atol=1e-5)

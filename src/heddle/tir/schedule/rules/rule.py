@@ -193,9 +193,11 @@ def local_result(sch: Schedule, handle: SBlockRV) -> SBlockRV:
 
 
 def unrolled_vectors(sch: Schedule, handle: SBlockRV, below: LoopRV) -> None:
-    """A block's loops inside `below`: the last in lanes, the others unrolled."""
+    """A block's loops inside `below`: the last in lanes, the others unrolled. A block that takes one element
+    out of a vector has none."""
     loops = sch.get_loops(handle)
     inner = loops[[loop.var for loop in loops].index(below.var) + 1 :]
     for loop in inner[:-1]:
         sch.unroll(loop)
-    sch.vectorize(inner[-1])
+    for loop in inner[-1:]:
+        sch.vectorize(loop)
