@@ -24,13 +24,15 @@ BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
 BROAD_EXCEPTS = {
     "ir/transform.py": 1,
     "driver/cli/guard.py": 1,
+    "driver/jit/background.py": 1,
+    "driver/jit/worker.py": 1,
     "driver/session/batching.py": 1,
     "frontend/torch_export.py": 1,
     "lower/default_schedule.py": 1,
     "vm/builtins/images.py": 1,
 }
 """Where a bug becomes a report: the pass runner, the command line, schedule rules, which give way, and
-requests of other threads, whose callers get the error. And where Pillow fails on damaged files, and PyTorch's
+requests of other threads and processes, whose callers get the error. And where Pillow fails on damaged files, and PyTorch's
 exporters on models, which they do in as many ways as there are formats and models."""
 
 

@@ -40,7 +40,14 @@ def test_codes_have_a_meaning() -> None:
 
 @pytest.mark.parametrize(
     ("name", "package"),
-    [("tour.md", None), ("vm.md", None), ("relay.md", None), ("kv_cache.md", None), ("debugging.md", "onnx")],
+    [
+        ("tour.md", None),
+        ("vm.md", None),
+        ("relay.md", None),
+        ("kv_cache.md", None),
+        ("jit.md", None),
+        ("debugging.md", "onnx"),
+    ],
 )
 def test_examples(name: str, package: str | None) -> None:
     if package is not None:

@@ -23,7 +23,8 @@ class Backend:
     """The code generator of a kind.
 
     `pipeline` names the graph passes, a row of `heddle.driver.pipeline.PIPELINES`. `schedule_rules` give loop
-    functions their loops, in order of preference. `loop_passes` go from those to what `emit` takes, which
+    functions their loops, in order of preference; `plain_rules` are for programs that shall start soon.
+    `loop_passes` go from those to what `emit` takes, which
     gives the text of functions; `text_format` is what `get_source` calls it, and `stages` are the texts that
     `heddle inspect` makes of it, by name. `build` makes a module of
     kernels of named functions, with a cache of code where it can use one. `join` puts the machine code of a
@@ -33,6 +34,7 @@ class Backend:
     kind: str
     pipeline: str
     schedule_rules: tuple[ScheduleRule, ...]
+    plain_rules: tuple[ScheduleRule, ...]
     loop_passes: Callable[[Target], tuple[Pass, ...]]
     emit: Callable[[Sequence[PrimFunc], Target], str]
     text_format: str

@@ -137,3 +137,9 @@ D0804 = declare_code(
     "Batching joins requests along the first axis, which every input and output must have as one free "
     "dimension.",
 )
+D0901 = declare_code(
+    "D0901",
+    "another process cannot be told",
+    "A JIT compiles in a process of its own, which gets the limits and the PassContext of the caller. For "
+    "that, options of passes must be numbers, texts and lists of those.",
+)

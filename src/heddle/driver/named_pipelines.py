@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle.driver.codes import D0103
-from heddle.driver.pipeline import OptionError, default_pipeline
+from heddle.driver.pipeline import OptionError, default_pipeline, quick_pipeline
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
@@ -27,10 +27,16 @@ def default_build_pipeline(target: Target | str | None = None, precision: str = 
     return default_pipeline(chosen, precision)
 
 
+def quick_build_pipeline(target: Target | str | None = None) -> Pass:
+    """What a program that shall start soon is compiled with: see `heddle.driver.pipeline.quick_pipeline`."""
+    return quick_pipeline(Target(target) if target is not None else Target.current() or Target("llvm"))
+
+
 PIPELINE_MAP: dict[str, Callable[..., Any]] = {
     "zero": zero_pipeline,
     "default": default_build_pipeline,
     "default_build": default_build_pipeline,
+    "quick": quick_build_pipeline,
 }
 """Functions that make pipelines, by name."""
 

@@ -168,6 +168,31 @@ def finalize_passes(target: Target) -> tuple[Pass, ...]:
     return PIPELINES[backend_of(target).pipeline].finalize(target)
 
 
+_TAKES_TIME = (
+    FuseAttention,
+    WidenGroups,
+    ConvertToBlockedLayout,
+    EstimateKernelCost,
+    ConvertToWinograd,
+    PackWeights,
+    FuseLoops,
+    EstimatePeakMemory,
+)
+"""Passes of the default pipeline whose programs run fast, and compile slowly; and what only reports read."""
+
+
+def quick_pipeline(target: Target) -> Sequential:
+    """The default pipeline for a program that shall start soon: the same graph of operators, fused, with
+    plain loops. It runs several to a hundred times slower than the default's."""
+    rules = ApplyDefaultSchedule(target, backend_of(target).plain_rules)
+    passes = [
+        rules if isinstance(step, ApplyDefaultSchedule) else step
+        for step in (*optimize_passes(target), *legalize_passes(target), *finalize_passes(target))
+        if not isinstance(step, _TAKES_TIME)
+    ]
+    return Sequential(passes, "quick")
+
+
 def default_pipeline(target: Target, precision: str = "fp32") -> Sequential:
     """What `compile` runs on a graph module; `precision` is one of PRECISIONS."""
     passes = (*optimize_passes(target, precision), *legalize_passes(target), *finalize_passes(target))

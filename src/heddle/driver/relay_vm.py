@@ -16,7 +16,7 @@ from heddle.driver.signature import METADATA_PREFIX
 from heddle.driver.targets import as_target
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
-from heddle.ir.transform import Sequential
+from heddle.ir.transform import Pass, Sequential
 from heddle.lower.codegen_vm import emit_functions
 from heddle.lower.kernel_forms import kernel_forms
 from heddle.lower.relay_to_relax import to_relax
@@ -52,8 +52,14 @@ def compile(
 def compile_functions(mod: IRModule, names: Sequence[str], target: Any = None) -> Executable:
     """Compile functions of a Relay module, with what they call. Raises: as `compile`."""
     chosen = one_target(target)
-    graph = to_relax(mod, names)
-    return _executable(graph, _lowered(graph, chosen), chosen)
+    return executable_of(to_relax(mod, names), default_pipeline(chosen), chosen)
+
+
+def executable_of(graph: IRModule, pipeline: Pass, target: Target) -> Executable:
+    """An executable of this machine from a graph of operators (what `to_relax` gives), by a pipeline that
+    ends at the machine's builtins."""
+    load_operators()
+    return _executable(graph, pipeline(graph), target)
 
 
 class VMCompiler:

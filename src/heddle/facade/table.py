@@ -145,6 +145,7 @@ _RELAY_MACHINE = {
 EXPORTS: dict[str, dict[str, str]] = {
     "heddle": {
         "heddle.driver.compile": "compile",
+        "heddle.driver.jit.program": "jit",
         "heddle.driver.session": "Batching Session",
         "heddle.runtime.device": _DEVICES,
         "heddle.runtime.dtype": "DataType",

@@ -1,15 +1,15 @@
 """Nodes as JSON and back. Sharing is kept: a node that is reached twice is written once.
 
 Format: {"heddle_json": 1, "root": value, "nodes": [{"kind": ..., "fields": {...}, "span": ...}]}; a value is
-a JSON scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"}, or {"TAG":
-...} of a value codec that a room registered.
+a JSON scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"},
+{"attached": place} for what is kept beside the text, or {"TAG": ...} of a value codec that a room registered.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,24 +26,27 @@ class ValueCodec:
     tag: str
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
+    is_large: bool = False
 
 
 VALUE_CODECS: dict[str, ValueCodec] = {}
 
 
 def register_value_codec(
-    cls: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any]
+    cls: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], is_large: bool = False
 ) -> None:
-    """Teach JSON a value that is no node: `encode` to JSON data, `decode` back."""
-    VALUE_CODECS[tag] = ValueCodec(cls, tag, encode, decode)
+    """Teach JSON a value that is no node: `encode` to JSON data, `decode` back. Large ones may be left out
+    (`attached` of `save_json`)."""
+    VALUE_CODECS[tag] = ValueCodec(cls, tag, encode, decode, is_large)
 
 
 register_value_codec(DataType, "dtype", str, DataType)
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, attached: list[Any] | None) -> None:
         self.nodes: list[dict[str, Any]] = []
+        self._attached = attached
         self._index: dict[int, int] = {}
         self._kept: list[Any] = []
 
@@ -56,6 +59,9 @@ class _Writer:
             return {"map": [[self.value(k), self.value(v)] for k, v in value.items()]}
         for codec in VALUE_CODECS.values():
             if isinstance(value, codec.cls):
+                if codec.is_large and self._attached is not None:
+                    self._attached.append(value)
+                    return {"attached": len(self._attached) - 1}
                 return {codec.tag: codec.encode(value)}
         if isinstance(value, float) and not math.isfinite(value):
             return {"float": repr(value)}
@@ -135,16 +141,21 @@ def span_from_json(data: Any) -> Span | None:
     return DerivedSpan(str(data["by"]), origins)
 
 
-def save_json(value: Any) -> str:
-    """A node, or a tuple or Map of nodes, as JSON text."""
-    writer = _Writer()
+def save_json(value: Any, attached: list[Any] | None = None) -> str:
+    """A node, or a tuple or Map of nodes, as JSON text.
+
+    With a list `attached`, tensors are appended to it instead, and the text holds their places there; who
+    keeps the text keeps them, and gives them to `load_json`.
+    """
+    writer = _Writer(attached)
     root = writer.value(value)
     return json.dumps({"heddle_json": 1, "root": root, "nodes": writer.nodes}, separators=(",", ":"))
 
 
 class _Reader:
-    def __init__(self, nodes: list[Any]) -> None:
+    def __init__(self, nodes: list[Any], attached: Sequence[Any]) -> None:
         self._made: list[Node] = []
+        self._attached = attached
         for record in nodes:
             cls = NODE_KINDS.get(record["kind"])
             if cls is None:
@@ -167,16 +178,18 @@ class _Reader:
             return Map(tuple((self.value(k), self.value(v)) for k, v in content))
         if tag == "float":
             return float(content)
+        if tag == "attached":
+            return self._attached[content]
         return VALUE_CODECS[tag].decode(content)
 
 
-def load_json(text: str) -> Any:
-    """The value that `save_json` wrote. Raises: FormatError I0201."""
+def load_json(text: str, attached: Sequence[Any] = ()) -> Any:
+    """The value that `save_json` wrote, with what it attached. Raises: FormatError I0201."""
     try:
         data = json.loads(text)
         if not isinstance(data, dict) or data.get("heddle_json") != 1:
             raise FormatError(I0201, "expected a saved node (a JSON object with heddle_json = 1)")
-        return _Reader(data["nodes"]).value(data["root"])
+        return _Reader(data["nodes"], attached).value(data["root"])
     except FormatError:
         raise
     except (HeddleError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:

@@ -29,4 +29,4 @@ def _decode(content: dict[str, Any]) -> Tensor:
 
 
 register_value_key(Tensor, tensor_key)
-register_value_codec(Tensor, "tensor", _encode, _decode)
+register_value_codec(Tensor, "tensor", _encode, _decode, is_large=True)

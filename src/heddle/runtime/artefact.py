@@ -153,13 +153,14 @@ class SectionTable(Mapping[str, Section]):
         return len(self._rows[name][0].data)
 
 
-def open_artefact(path: str | os.PathLike[str]) -> SectionTable:
-    """Map a file and check its head and its table.
+def open_artefact(path: str | os.PathLike[str], is_authentic: bool = False) -> SectionTable:
+    """Map a file and check its head and its table; sections are not checked where the file is known to be
+    authentic.
 
     Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version),
     F0103 (truncated), F0104 (damaged).
     """
-    return section_table(_map_file(path))
+    return section_table(_map_file(path), is_authentic)
 
 
 def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:

@@ -27,6 +27,7 @@ from heddle.tir.nodes import PrimFunc
 
 TARGET = Target("llvm -mcpu=skylake-avx512")
 HOST = Target("llvm")
+QUICK = Target("llvm -opt-level=1")
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,16 @@ def test_convolutions_agree_with_plain_sums(case):
     weights, x = case.weights(rng), image(case, rng)
     want, got = case.expected(x, weights), run(case.module(weights), x)
     assert got.shape == want.shape and got.dtype == np.float32
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("case", [*CASES, *FILLED, *FILTERED], ids=str)
+def test_plain_loops_agree_with_plain_sums(case):
+    """What the pipeline `quick` makes."""
+    rng = np.random.default_rng(crc32(str(case).encode()))
+    weights, x = case.weights(rng), image(case, rng)
+    made = heddle.compile(case.module(weights), target=QUICK, relax_pipeline="quick", exec_mode="bytecode")
+    want, got = case.expected(x, weights), relax.VirtualMachine(made, heddle.cpu())["main"](x).numpy()
     assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
 
 

@@ -6,6 +6,7 @@ from heddle.tir.schedule.rules.attention import Attention
 from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
+from heddle.tir.schedule.rules.plain_products import PlainProducts
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.sliding_window import SlidingWindow
@@ -22,3 +23,6 @@ CPU_RULES: tuple[ScheduleRule, ...] = (
     SlidingWindow(),
     RowPass(),
 )
+
+PLAIN_RULES: tuple[ScheduleRule, ...] = (Elementwise(), PlainProducts(), RowPass())
+"""Those that give little code, which compiles quickly."""

@@ -114,7 +114,7 @@ def _one_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> Non
     sch.reorder(*rows, *others)
     work = iterations(sch, others) * len(handles)
     for handle in handles:
-        reduction = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
+        reduction = [loop for loop in sch.get_loops(handle) if runs_over_reduction(sch, handle, loop)]
         if reduction:
             work = work + iterations(sch, reduction)
     row = sch.fuse(*rows) if len(rows) > 1 else rows[0]
@@ -166,11 +166,11 @@ def schedule_reduction_loops(sch: Schedule, handle: SBlockRV, below: LoopRV | No
     if below is not None:
         position = [loop.var for loop in loops].index(below.var)
         loops = loops[position + 1 :]
-    reduce_loops = [loop for loop in loops if _runs_over_reduction(sch, handle, loop)]
+    reduce_loops = [loop for loop in loops if runs_over_reduction(sch, handle, loop)]
     spatial = [loop for loop in loops if loop.var not in {r.var for r in reduce_loops}]
     if not reduce_loops:
         return
-    if spatial and not _reduces_last(block):
+    if spatial and not reduces_last(block):
         sch.reorder(*spatial[:-1], *reduce_loops, spatial[-1])
     else:
         sch.reorder(*spatial, *reduce_loops)
@@ -190,7 +190,8 @@ def _cut_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> None:
             cut_loop(sch, loop, block, axis.var, is_scalar=True)
 
 
-def _runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
+def runs_over_reduction(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> bool:
+    """Whether an axis that a block sums along depends on a loop."""
     from_block = _bindings(sch, handle)
     return any(loop.var in free_vars(value) for kind, value in from_block if kind is IterType.CommReduce)
 
@@ -203,7 +204,7 @@ def _bindings(sch: Schedule, handle: SBlockRV) -> list[tuple[IterType, PrimExpr]
     ]
 
 
-def _reduces_last(block: SBlock) -> bool:
+def reduces_last(block: SBlock) -> bool:
     """Whether some operand is contiguous along a reduction axis, of those that differ between neighbours of
     the result, if any do: a row that all columns are multiplied by is none. Axes of one element count for
     nothing."""
@@ -236,11 +237,11 @@ def _separately(sch: Schedule) -> Schedule:
             schedule_map(sch, handle)
             continue
         loops = sch.get_loops(handle)
-        spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+        spatial = [loop for loop in loops if not runs_over_reduction(sch, handle, loop)]
         if spatial and _is_columns(sch, handle, spatial[-1]):
             _in_columns(sch, handle, spatial)
             continue
-        keep_inner = 1 if len(spatial) > 1 and not _reduces_last(block) else 0
+        keep_inner = 1 if len(spatial) > 1 and not reduces_last(block) else 0
         outer = spatial[: len(spatial) - keep_inner]
         if outer:
             rest = [loop for loop in loops if loop.var not in {o.var for o in outer}]
@@ -260,7 +261,7 @@ def _ends_in_columns(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV])
     for handle in handles:
         if is_reduction(block_of(sch, handle)):
             loops = sch.get_loops(handle)
-            spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+            spatial = [loop for loop in loops if not runs_over_reduction(sch, handle, loop)]
             if not spatial or not _is_columns(sch, handle, spatial[-1]):
                 return False
     return True
@@ -274,7 +275,7 @@ def _runs_across_memory(sch: Schedule, handles: list[SBlockRV], rows: list[LoopR
         return False
     for handle in handles:
         block, loops = block_of(sch, handle), sch.get_loops(handle)
-        spatial = [loop for loop in loops if not _runs_over_reduction(sch, handle, loop)]
+        spatial = [loop for loop in loops if not runs_over_reduction(sch, handle, loop)]
         if is_reduction(block):
             if (
                 len(block.writes) > 1
@@ -305,7 +306,7 @@ def _strip_pass(sch: Schedule, handles: list[SBlockRV], rows: list[LoopRV]) -> N
         sch.compute_at(handle, shared)
     for handle in handles[:-1]:
         inner = sch.get_loops(handle)[1:]
-        reduce = [loop for loop in inner if _runs_over_reduction(sch, handle, loop)]
+        reduce = [loop for loop in inner if runs_over_reduction(sch, handle, loop)]
         spatial = [loop for loop in inner if loop.var not in {loop.var for loop in reduce}]
         sch.reorder(*spatial[:-1], *reduce, spatial[-1])
         sch.vectorize(spatial[-1])
@@ -327,7 +328,7 @@ def _is_columns(sch: Schedule, handle: SBlockRV, loop: LoopRV, least: int = _LEA
     """Whether a reduction runs across memory while its result is contiguous along `loop`."""
     block = block_of(sch, handle)
     long, _ = _reduction_loops(sch, handle)
-    if _reduces_last(block) or not long or not block.reads:
+    if reduces_last(block) or not long or not block.reads:
         return False
     extent = extent_of(sch.get(loop).extent)
     if extent is not None and extent < least:
@@ -369,6 +370,6 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
 
 def _reduction_loops(sch: Schedule, handle: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:
     """The loops over reduced axes: those that may run more than once, and the others."""
-    loops = [loop for loop in sch.get_loops(handle) if _runs_over_reduction(sch, handle, loop)]
+    loops = [loop for loop in sch.get_loops(handle) if runs_over_reduction(sch, handle, loop)]
     single = [loop for loop in loops if extent_of(sch.get(loop).extent) == 1]
     return [loop for loop in loops if loop not in single], single

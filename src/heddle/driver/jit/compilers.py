@@ -1,0 +1,38 @@
+"""The ways from a graph to a program, for both machines: at once, and as well as can be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from heddle.driver.compile import build_for
+from heddle.driver.jit.request import Setup
+from heddle.driver.pipeline import default_pipeline, quick_pipeline
+from heddle.driver.relay_vm import executable_of
+from heddle.ir.module import IRModule
+from heddle.relax.transform.bind_symbolic_vars import BindSymbolicVars
+from heddle.target import Target
+from heddle.vm.executable import Executable
+
+QUICK_OPT_LEVEL = "1"
+"""LLVM keeps values in registers, and does little else."""
+
+
+def quick_program(graph: IRModule, setup: Setup) -> Executable:
+    """A program that is there soon: bytecode, and kernels with plain loops."""
+    target = Target(setup.target)
+    if int(target.attrs.get("opt-level", 3)) > int(QUICK_OPT_LEVEL):
+        target = Target({**target.export(), "opt-level": QUICK_OPT_LEVEL})
+    pipeline = quick_pipeline(target)
+    if setup.machine == "relay":
+        return executable_of(graph, pipeline, target)
+    return build_for(graph, target, relax_pipeline=pipeline, exec_mode="bytecode")
+
+
+def full_program(graph: IRModule, setup: Setup, function: str, sizes: Mapping[str, int]) -> Executable:
+    """What `heddle.compile` makes; with `sizes`, of a graph in which the function has these sizes."""
+    target = Target(setup.target)
+    if sizes:
+        graph = BindSymbolicVars(dict(sizes), function)(graph)
+    if setup.machine == "relay":
+        return executable_of(graph, default_pipeline(target, setup.precision), target)
+    return build_for(graph, target, exec_mode=setup.exec_mode, precision=setup.precision)
