@@ -32,8 +32,8 @@ BROAD_EXCEPTS = {
     "vm/builtins/images.py": 1,
 }
 """Where a bug becomes a report: the pass runner, the command line, schedule rules, which give way, and
-requests of other threads and processes, whose callers get the error. And where Pillow fails on damaged files, and PyTorch's
-exporters on models, which they do in as many ways as there are formats and models."""
+requests of other threads and processes, whose callers get the error. And where Pillow fails on damaged files,
+and PyTorch's exporters on models, which they do in as many ways as there are formats and models."""
 
 
 def _found(rule: Iterator[str]) -> str:

@@ -61,9 +61,9 @@ class ExactIndices:
 
     # ---- facts
 
-    def know_size(self, var: Var) -> None:
-        """A size: not negative, at most MAX_SIZE."""
-        self._analyzer.update(var, ConstIntBound(0, MAX_SIZE), override=True)
+    def know_size(self, var: Var, is_summand: bool = False) -> None:
+        """A size: not negative, at most MAX_SIZE. A summand of sizes may be negative."""
+        self._analyzer.update(var, ConstIntBound(-MAX_SIZE if is_summand else 0, MAX_SIZE), override=True)
 
     def know_loop(self, loop: For) -> bool:
         """Learn a loop's range, if its bounds are exact; else nothing is known of its variable."""

@@ -149,9 +149,13 @@ class _Checker(Rewriter):
         dims = dict.fromkeys(expr for buffer in func.buffers for expr in (*buffer.shape, *buffer.strides))
         computed = [expr for expr in dims if _decides(expr)]
         sizes = dict.fromkeys(var for expr in dims if not _decides(expr) for var in free_vars(expr))
+        summands = [var for var in sizes if var not in dims]
         for var in sizes:
-            self._exact.know_size(var)
-        checks = [_size_check(var, f" {var.name!r}") for var in sizes]
+            self._exact.know_size(var, is_summand=var in summands)
+        computed += [
+            expr for expr in dims if expr not in computed and any(var in summands for var in free_vars(expr))
+        ]
+        checks = [_size_check(var, f" {var.name!r}", is_summand=var in summands) for var in sizes]
         checks += [_size_check(expr, "") for expr in computed]
         return seq(*checks, self.visit(func.body))
 
@@ -470,10 +474,13 @@ def _num_copies(loop: For) -> int:
     return max(loop.extent.value, 1) if is_copied else 1  # type: ignore[attr-defined]
 
 
-def _size_check(size: PrimExpr, name: str) -> Stmt:
+def _size_check(size: PrimExpr, name: str, is_summand: bool = False) -> Stmt:
+    """`is_summand`: it stands in formulas of sizes only, as paddings do, and may be negative."""
     given, limit = as_computed(size), _limit(size.dtype)
-    fits = logical_and(less_equal(const(0, size.dtype), given), less_equal(given, limit))
-    message = f"size{name} is %g: checked functions take sizes from 0 to %e"
+    least = -_limit(size.dtype) if is_summand else const(0, size.dtype)
+    fits = logical_and(less_equal(least, given), less_equal(given, limit))
+    known = "numbers of at most %e, negative ones too" if is_summand else "sizes from 0 to %e"
+    message = f"size{name} is %g: checked functions take {known}"
     return AssertStmt(fits, message, _BOUNDS_ERROR, limit, size)
 
 

@@ -14,7 +14,7 @@ from heddle.codegen.pipeline import lower
 from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
 from heddle.script.parser import parse
-from heddle.support.diagnostics import Trap, UsageError
+from heddle.support.diagnostics import HeddleError, Trap, UsageError
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.kernel_abi import CALLING_CONV
@@ -141,6 +141,33 @@ def f(b: T.handle, n: T.int64):
     room = np.zeros(max(n, 0) + 1, "float32")
     kernel(room, n)
     assert (room == 1).all()
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, -1), (2, 3), (-4, 1), (-6, 1), (0, -(2**40))])
+def test_what_is_added_to_sizes_may_be_negative(before: int, after: int) -> None:
+    """Paddings cut where they are negative; the size that they give may not be."""
+    func = parse(
+        """
+@T.prim_func
+def f(A: T.Buffer((5,), "float32"), b: T.handle, before: T.int64, after: T.int64):
+    B = T.match_buffer(b, (before + after + T.int64(5),), "float32")
+    for i in range(before + after + T.int64(5)):
+        if i >= before and i < before + 5:
+            B[i] = A[i - before]
+        else:
+            B[i] = T.float32(0)
+"""
+    ).with_attr(CHECK_BOUNDS, ALL)
+    kernel = build(func, cache=KernelCache(None))["f"]
+    a = np.arange(5, dtype="float32")
+    room = np.full(max(before + after + 5, 0), 7, "float32")
+    if before + after < -5:  # the array that is given has another size, which is looked at first
+        with pytest.raises(HeddleError, match=r"U0603|U0404"):
+            kernel(a, room, before, after)
+        return
+    kernel(a, room, before, after)
+    padded = np.pad(a, (max(before, 0), max(after, 0)))
+    np.testing.assert_array_equal(room, padded[max(-before, 0) : len(padded) - max(-after, 0)])
 
 
 def test_sizes_are_known_to_be_sizes() -> None:
