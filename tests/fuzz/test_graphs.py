@@ -94,6 +94,13 @@ EXAMPLES = {
         np.asarray([(1 << 63) - 1]),
         21,
     ),
+    "Sigmoid of large negative numbers": (
+        helper.make_node("Sigmoid", ["x"], ["y"]),
+        {"x": np.asarray([-16.449142], "float32")},
+        "runtime",
+        1 / (1 + np.exp(np.asarray([16.449142]))),
+        21,
+    ),
     "LpPool of incomplete windows": (
         helper.make_node("LpPool", ["x"], ["y"], kernel_shape=[2], strides=[2], pads=[1, 0], ceil_mode=1),
         {"x": np.asarray([[[1.0, 2.0]]])},

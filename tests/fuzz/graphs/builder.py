@@ -12,7 +12,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, helper, numpy_helper
 
-from tests.fuzz.graphs.oracle import Refused, evaluate, used_names, value_info
+from heddle.frontend.onnx.part import used_names
+from tests.fuzz.graphs.oracle import Refused, evaluate, value_info
 from tests.fuzz.graphs.values import (
     BOOL,
     EPSILON,

@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 import onnx
 from onnx import numpy_helper
 
+from heddle.frontend.onnx.part import needed_nodes, part_of, used_names
 from tests.fuzz.graphs.judge import Case, Ways
-from tests.fuzz.graphs.oracle import used_names, value_info
+from tests.fuzz.graphs.oracle import value_info
 from tests.fuzz.graphs.values import Value, is_fixed
 
 
@@ -27,44 +28,20 @@ def rebuilt(
     chosen = list(range(len(case.inputs))) if samples is None else list(samples)
     if any(name not in case.known or case.known[name].is_sequence for name in (*outputs, *cuts)):
         return None
-    needed, kept = set(outputs), []
-    for node in reversed(graph.node):
-        if any(name in needed and name not in cuts for name in node.output):
-            kept.append(node)
-            needed |= set(used_names(node))
-    if not kept:
-        return None
-    kept.reverse()
-    made = {name for node in kept for name in node.output}
-    stored = [item for item in graph.initializer if item.name in needed]
-    own = {item.name for item in stored}
-    cut = [name for name in dict.fromkeys(cuts) if name in needed]
-    if any(name in made for name in cut):  # another output of a node that stays
-        kept = [_renamed(node, set(cut)) for node in kept]
-    given = [item for item in graph.input if item.name in needed and item.name not in own]
-    names = [item.name for item in given]
-    types = {item.name: item for item in given}
-    for name in cut:
-        if name not in types and name not in own:
-            names.append(name)
-            types[name] = _free_type(case, name)
+    kept = needed_nodes(graph, outputs, cuts)
+    needed = {*outputs, *(name for node in kept for name in used_names(node))}
+    types = {item.name: item for item in graph.input if item.name in needed}
+    types |= {name: _free_type(case, name) for name in dict.fromkeys(cuts) if name in needed}
     if static:
-        for name in names:
+        for name in types:
             value = case.known[name]
             array = value.clean[chosen[0]]
             if all(value.clean[s].shape == array.shape for s in chosen):
                 types[name] = value_info(name, array, array.shape)
-    model = onnx.helper.make_model(
-        onnx.helper.make_graph(
-            kept,
-            graph.name,
-            [types[name] for name in names],
-            [value_info(name, case.known[name].clean[0]) for name in outputs],
-            stored,
-        ),
-        opset_imports=case.model.opset_import,
-        ir_version=10,
-    )
+    model = part_of(case.model, [value_info(name, case.known[name].clean[0]) for name in outputs], types)
+    if model is None:
+        return None
+    names = [item.name for item in model.graph.input]
     values = case.known
     return Case(
         model,
@@ -81,15 +58,6 @@ def _chosen(value: Value, samples: Sequence[int]) -> Value:
     return Value(
         value.name, [value.clean[s] for s in samples], [value.noisy[s] for s in samples], value.constant
     )
-
-
-def _renamed(node: onnx.NodeProto, names: Collection[str]) -> onnx.NodeProto:
-    made = onnx.NodeProto()
-    made.CopyFrom(node)
-    for index, name in enumerate(made.output):
-        if name in names:
-            made.output[index] = name + "_cut"
-    return made
 
 
 def _free_type(case: Case, name: str) -> onnx.ValueInfoProto:

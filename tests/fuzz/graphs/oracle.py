@@ -23,6 +23,7 @@ from onnx import NodeProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from packaging.version import Version
 
+from heddle.frontend.onnx.part import used_names
 from tests.fuzz.graphs.values import BFLOAT16, ONNX_TYPES
 
 Arrays = Sequence[Any]
@@ -81,19 +82,6 @@ def with_plain_names(node: NodeProto) -> tuple[NodeProto, dict[str, str]]:
     made.output[:] = [name and f"o{k}" for k, name in enumerate(node.output)]
     made.ClearField("name")
     return made, names
-
-
-def used_names(node: NodeProto) -> list[str]:
-    """What a node reads, in its subgraphs too."""
-    names = dict.fromkeys(name for name in node.input if name)
-    for attr in node.attribute:
-        for graph in [attr.g] if attr.HasField("g") else attr.graphs:
-            own = {item.name for item in (*graph.input, *graph.initializer)}
-            for inner in graph.node:
-                names |= dict.fromkeys(name for name in used_names(inner) if name not in own)
-                own |= set(inner.output)
-            names |= dict.fromkeys(item.name for item in graph.output if item.name not in own)
-    return list(names)
 
 
 def _options() -> onnxruntime.SessionOptions:

@@ -9,8 +9,9 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from heddle.frontend.onnx.part import used_names
 from tests.fuzz.graphs.judge import Case
-from tests.fuzz.graphs.oracle import Refused, evaluate, used_names, value_info
+from tests.fuzz.graphs.oracle import Refused, evaluate, value_info
 from tests.fuzz.graphs.values import ONNX_TYPES, Value
 
 ROUNDING = np.float32(1.0001)

@@ -1,0 +1,104 @@
+"""What is looked at: a program, its inputs, and the outputs that it should have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from heddle.driver.compare import difference
+from heddle.driver.compile import build_for, function_signature
+from heddle.driver.inputs import Array
+from heddle.driver.run import named_outputs, signature_of
+from heddle.driver.signature import Signature
+from heddle.driver.values import as_argument, as_arrays
+from heddle.ir.module import IRModule
+from heddle.relax.interpreter import GraphInterpreter
+from heddle.runtime.device import cpu
+from heddle.support.diagnostics import HeddleError
+from heddle.target import Target
+from heddle.vm.relax import VirtualMachine
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What programs are compiled with. `exec_mode`: "compiled" or "bytecode"."""
+
+    target: Target
+    exec_mode: str = "compiled"
+    precision: str = "fp32"
+    function: str = "main"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A module, the arguments of a function of it in order, and the outputs that another engine gave."""
+
+    mod: IRModule
+    arrays: tuple[Array, ...]
+    expected: tuple[Array, ...]
+    setup: Setup
+
+    @property
+    def signature(self) -> Signature:
+        """Names of inputs and outputs."""
+        return function_signature(self.mod[self.setup.function])
+
+    def fault_of(self, outputs: Sequence[Array]) -> str:
+        """What is wrong with outputs, in a line; nothing where they agree."""
+        if len(outputs) != len(self.expected):
+            return f"expected {len(self.expected)} outputs, got {len(outputs)}"
+        for number, (ours, theirs) in enumerate(zip(outputs, self.expected, strict=True)):
+            row = difference(f"output {number}", ours, theirs, self.setup.precision)
+            if not row["agrees"]:
+                why = row.get("reason") or first_difference(ours, theirs)
+                return f"output {number} differs: {why}"
+        return ""
+
+
+def first_difference(ours: Array, theirs: Array) -> str:
+    """The element that is farthest off, of arrays of one shape."""
+    if ours.dtype == object or not ours.size:
+        return "texts"
+    with np.errstate(all="ignore"):
+        error = np.abs(ours.astype(np.float64) - theirs.astype(np.float64))
+    at = np.unravel_index(int(np.nanargmax(np.where(np.isfinite(error), error, -1))), error.shape)
+    place = tuple(map(int, at))
+    return f"{ours[place]!s} at {place}, expected {theirs[place]!s}"
+
+
+def compiled_outputs(case: Case, exec_mode: str | None = None) -> list[Array]:
+    """What the compiled program gives. Raises: what compiling and running raise."""
+    setup = case.setup
+    mode = exec_mode or setup.exec_mode
+    made = build_for(case.mod, setup.target, exec_mode=mode, precision=setup.precision)
+    machine = VirtualMachine(made, cpu())
+    value = machine[setup.function](*map(as_argument, case.arrays))
+    return named_outputs(signature_of(made, setup.function), value)[1]
+
+
+def interpreted_outputs(case: Case, mod: IRModule, **options: Any) -> list[Array]:
+    """What the graph interpreter gives for a form of the module, before the machine's builtins."""
+    value = GraphInterpreter(mod, **options)[case.setup.function](*(array.copy() for array in case.arrays))
+    return [array for part in case.signature.values(value) for array in as_arrays(part)]
+
+
+def fault(case: Case, exec_mode: str | None = None) -> str:
+    """What is wrong with the compiled program, in a line: a code, or what differs; nothing where it agrees."""
+    try:
+        return case.fault_of(compiled_outputs(case, exec_mode))
+    except HeddleError as error:
+        return f"{error.code}: {error.diagnostics[0].message}"
+
+
+def kind_of(text: str) -> str:
+    """What is the same fault in smaller programs: the code, or that something differs."""
+    return text.split(":")[0] if text[:1].isupper() and ":" in text else "differs" if text else ""
+
+
+def with_expected(case: Case, values: Mapping[int, Array]) -> Case:
+    """The case with other outputs expected, by number."""
+    expected = [values.get(number, array) for number, array in enumerate(case.expected)]
+    return replace(case, expected=tuple(expected))
