@@ -137,6 +137,16 @@ D0804 = declare_code(
     "Batching joins requests along the first axis, which every input and output must have as one free "
     "dimension.",
 )
+D1001 = declare_code(
+    "D1001",
+    "model cannot be taken apart",
+    "`heddle bisect` puts arrays in the place of nodes: inputs that are sequences have no such form.",
+)
+D1002 = declare_code(
+    "D1002",
+    "not a bundle",
+    "`heddle replay` takes what `heddle bisect` wrote: the file is another one.",
+)
 D0901 = declare_code(
     "D0901",
     "another process cannot be told",

@@ -96,6 +96,25 @@ def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> 
     return [node.name for node in session.get_outputs()], results, latencies
 
 
+def run_in_onnxruntime(model: Any, feeds: Mapping[str, Array]) -> list[Any]:
+    """The outputs of an ONNX model (`onnx.ModelProto`) in ONNX Runtime, in order, its graph as it is.
+
+    Raises: UsageError D0402 where ONNX Runtime does not take the model or the inputs; MissingDependencyError
+    D0401.
+    """
+    runtime = _runtime()
+    options = runtime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    try:
+        session = runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return list(session.run(None, dict(feeds)))
+    except _refusals() as error:
+        raise UsageError(D0402, f"onnxruntime refuses the model or its inputs: {error}") from error
+
+
 def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Other:
     """The model compiled anew for the same target and mode, without any rounding of factors."""
     if model.is_compiled:
@@ -139,19 +158,24 @@ def compare_precisions(
 
 
 def _session(model: ModelFile, num_threads: int) -> Any:
+    runtime = _runtime()
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.log_severity_level = 3
+    try:
+        return runtime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
+    except _refusals() as error:
+        raise _Refusal(f"the model: {error}") from error
+
+
+def _runtime() -> Any:
     try:
         import onnxruntime
     except ImportError as error:
         raise MissingDependencyError(
             D0401, "comparing needs the package 'onnxruntime'", help=pip_install("bench")
         ) from error
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = num_threads
-    options.log_severity_level = 3
-    try:
-        return onnxruntime.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
-    except _refusals() as error:
-        raise _Refusal(f"the model: {error}") from error
+    return onnxruntime
 
 
 def _refusals() -> tuple[type[Exception], ...]:

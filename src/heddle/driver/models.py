@@ -191,7 +191,7 @@ def import_model(
         from heddle.lower.relay_to_relax import to_relax
 
         mod = relay_module(model)
-        return _trusted(to_relax(mod, _entries(mod)), model.name, trust)
+        return trusted_module(to_relax(mod, _entries(mod)), model.name, trust)
     from heddle.support.files import open_file
     from heddle.support.span import Source
 
@@ -243,10 +243,10 @@ def import_script(source: Source, name: str, folder: Path | None, trust: bool = 
 
     load_operators()
     parsed = parse_source(source, DEFAULT_NAMES, folder=folder)
-    return _trusted(parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed), name, trust)
+    return trusted_module(parsed if isinstance(parsed, IRModule) else IRModule.from_expr(parsed), name, trust)
 
 
-def _trusted(mod: Any, name: str, trust: bool) -> Any:
+def trusted_module(mod: Any, name: str, trust: bool) -> Any:
     """The module of a text, checked and guarded unless it is trusted. Raises: as `import_model`."""
     from heddle.codegen.c_source import c_sources
     from heddle.driver.capabilities import untrusted_module

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from heddle.driver.cli.bisect import bisect_command, replay_command
 from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.check import check_command
 from heddle.driver.cli.guard import ExitCode, guarded
@@ -461,6 +462,8 @@ def explain_command(
 
 
 app.add_typer(cache_app, name="cache")
+app.command("bisect")(bisect_command)
+app.command("replay")(replay_command)
 app.command("check")(check_command)
 app.command("info")(info_command)
 app.command("opt")(opt_command)
