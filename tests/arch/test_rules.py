@@ -16,7 +16,6 @@ from heddle.support.distribution import DISTRIBUTION
 from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
 
 MAX_FILE_LINES = 800
-MAX_FUNCTION_LINES = 80
 HIDDEN_IMPORTS_IN = ("driver", "facade", "__main__.py")
 OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL")
 """Packages of extras: they may be imported where they are needed."""
@@ -46,6 +45,31 @@ def test_rooms_import_only_rooms_above_them() -> None:
         pytest.skip("import-linter is not installed (extra dev)")
     done = subprocess.run([program, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def _compared_dialects(tree: ast.Module) -> Iterator[int]:
+    """Lines that compare a dialect's name with a text."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Compare)
+            and isinstance(node.left, ast.Attribute)
+            and node.left.attr == "dialect"
+        ):
+            if any(isinstance(other, ast.Constant) for other in node.comparators):
+                yield node.lineno
+
+
+def test_passes_state_their_dialects_once() -> None:
+    """`lower/` and `driver/` ask `Pass.functions` and `lower/normal_form.py`; the translation of Relay's
+    dialect asks for Relay's functions, once."""
+    found = {
+        f"{file.name}:{line}"
+        for file in source_files()
+        if file.room in ("lower", "driver", "codegen")
+        for line in _compared_dialects(file.tree)
+    }
+    assert [name.partition(":")[0] for name in found] == ["lower/relay_to_relax.py"]
+    assert list(_compared_dialects(ast.parse("a.dialect == 'relax'\nb.dialect == c\n"))) == [1]
 
 
 def _long_files() -> Iterator[str]:
