@@ -259,7 +259,7 @@ def settings_page() -> str:
 
 def onnx_page() -> str:
     """The standard's operators, which are imported, and what is missing and why."""
-    from heddle.driver.onnx_support import support_lines
+    from heddle.driver.onnx_support import support_lines  # other pages are made without the importer
 
     text = (
         "The operators of the ONNX standard, each in its newest version. Older versions are imported too, "

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from heddle.frontend.codes import N0106, N0203, N0301
+from heddle.frontend.onnx.importing import Importing
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.values import Value, array_value, scalar, vector
 from heddle.graph.infer import type_of
@@ -20,9 +21,6 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import multiply
 from heddle.support.diagnostics import Code, ImportModelError
 
-if TYPE_CHECKING:
-    from heddle.frontend.onnx.importer import GraphImporter
-
 MISSING: Any = object()
 Result = Expr | Value | Sequence[Expr | Value]
 
@@ -31,9 +29,7 @@ class NodeContext:
     """Input numbers count as in the operator's specification; an optional input that is left out is
     absent."""
 
-    def __init__(
-        self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int
-    ) -> None:
+    def __init__(self, importer: Importing, node: Node, inputs: Sequence[Value | None], opset: int) -> None:
         self.importer = importer
         self.builder = importer.builder
         self.node = node
