@@ -39,31 +39,39 @@ class NodeContext:
     # ---- failures
 
     def fail(self, code: Code, message: str, help: str | None = None) -> NoReturn:
+        """Raise an ImportModelError of a code about this node."""
         raise ImportModelError(code, f"{self.node.op_type}: {message}", help=help)
 
     def unsupported(self, message: str, help: str | None = None) -> NoReturn:
+        """Raise N0203: the node asks for what the importer does not do."""
         self.fail(N0203, message, help)
 
     def malformed(self, message: str) -> NoReturn:
+        """Raise N0106: the node breaks its operator's specification."""
         self.fail(N0106, message)
 
     # ---- inputs
 
     @property
     def num_inputs(self) -> int:
+        """How many inputs the node names, absent ones among them."""
         return len(self.inputs)
 
     @property
     def num_outputs(self) -> int:
+        """How many outputs the node names."""
         return len(self.node.outputs)
 
     def has(self, index: int) -> bool:
+        """Whether an input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def has_output(self, index: int) -> bool:
+        """Whether an output is asked for."""
         return index < len(self.node.outputs) and bool(self.node.outputs[index])
 
     def value(self, index: int) -> Value:
+        """An input as it is known. Raises: ImportModelError N0106 where it is absent."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
             self.malformed(f"input {index} is missing")

@@ -129,12 +129,14 @@ class GraphImporter:
             self.params = params
 
     def lookup(self, name: str) -> Value:
+        """The value of a name. Raises: ImportModelError N0105 where none is visible."""
         found = self.scope.find(name)
         if found is None:
             raise ImportModelError(N0105, f"value {name!r} is used and not defined")
         return found
 
     def bind(self, name: str, value: Value) -> None:
+        """Give a name a value, in the scope that is open."""
         if name:
             self.scope.names[name] = value
             value.name = value.name or name
