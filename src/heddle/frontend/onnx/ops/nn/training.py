@@ -52,6 +52,7 @@ def _groups(ctx: NodeContext, states: int, step: Callable[..., tuple[Expr, ...]]
 @converts("Adagrad", domain=_DOMAIN)
 def adagrad(ctx: NodeContext) -> Result:
     """Adagrad: a step of each tensor against its gradient."""
+
     def step(do: _Step, x: Expr, gradient: Expr, squares: Expr) -> tuple[Expr, ...]:
         slower = do("add", do("multiply", do.count(), ctx.attr("decay_factor", 0.0)), 1.0)
         rate, whole = do("divide", do.rate(), slower), do.gradient(x, gradient)
