@@ -9,7 +9,9 @@ _INTERRUPTED = 130
 def run() -> int:
     """Run the command line. An interrupt while it is still being imported gives 130 too."""
     try:
-        from heddle.driver.cli.entry import main
+        from heddle.driver.cli.entry import (
+            main,  # as a module of the package, nothing but a run of it needs the command line
+        )
 
         return main()
     except KeyboardInterrupt:

@@ -16,6 +16,8 @@ from heddle.support.distribution import DISTRIBUTION
 from tests.arch.tree import ROOT, SOURCE, SourceFile, functions, source_files
 
 MAX_FILE_LINES = 800
+LONG_FILE_LINES = 450
+"""From here on the module's docstring says why, in a line `Over 450 lines: ...`."""
 MAX_FUNCTION_LINES = 80
 HIDDEN_IMPORTS_IN = ("driver", "facade", "__main__.py")
 OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL")
@@ -50,11 +52,41 @@ def test_rooms_import_only_rooms_above_them() -> None:
     assert done.returncode == 0, done.stdout
 
 
+def _compared_dialects(tree: ast.Module) -> Iterator[int]:
+    """Lines that compare a dialect's name with a text."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Compare)
+            and isinstance(node.left, ast.Attribute)
+            and node.left.attr == "dialect"
+        ):
+            if any(isinstance(other, ast.Constant) for other in node.comparators):
+                yield node.lineno
+
+
+def test_passes_state_their_dialects_once() -> None:
+    """`lower/` and `driver/` ask `Pass.functions` and `lower/normal_form.py`; the translation of Relay's
+    dialect asks for Relay's functions, once."""
+    found = {
+        f"{file.name}:{line}"
+        for file in source_files()
+        if file.room in ("lower", "driver", "codegen")
+        for line in _compared_dialects(file.tree)
+    }
+    assert [name.partition(":")[0] for name in found] == ["lower/relay_to_relax.py"]
+    assert list(_compared_dialects(ast.parse("a.dialect == 'relax'\nb.dialect == c\n"))) == [1]
+
+
 def _long_files() -> Iterator[str]:
     for file in source_files():
         count = file.text.count("\n")
+        says_why = "\nOver 450 lines: " in (ast.get_docstring(file.tree) or "")
         if count > MAX_FILE_LINES:
             yield f"{file.name}: {count} lines"
+        elif says_why != (count > LONG_FILE_LINES):
+            yield f"{file.name}: {count} lines" + (
+                ", and says why it is over 450" if says_why else " without a reason"
+            )
 
 
 def test_files_are_short() -> None:
@@ -98,6 +130,32 @@ def _imported(node: ast.AST) -> list[str]:
 
 def test_imports_stand_at_the_top() -> None:
     assert not _found(_hidden_imports())
+
+
+def imports_without_reason(text: str, tree: ast.Module) -> Iterator[int]:
+    """Lines of imports inside functions that no comment gives a reason for: on the line, or on the first of
+    the lines of imports that it belongs to."""
+    lines = text.split("\n")
+    inside = {node.lineno: node for func in functions(tree) for node in ast.walk(func) if _imported(node)}
+    last_line, has_reason = -1, False
+    for number, node in sorted(inside.items()):
+        end = node.end_lineno or number
+        own = any("#" in line for line in lines[number - 1 : end])
+        has_reason = own or (has_reason and number == last_line + 1)
+        last_line = end
+        if not has_reason:
+            yield number
+
+
+def test_imports_inside_functions_have_a_reason() -> None:
+    found = [
+        f"{file.name}:{line}"
+        for file in source_files()
+        for line in imports_without_reason(file.text, file.tree)
+    ]
+    assert found == [], "say in a comment on the line why it does not stand at the top"
+    text = "def f():\n    import a  # b\n    import c\n\n    import d\n"
+    assert list(imports_without_reason(text, ast.parse(text))) == [5]
 
 
 def _busy_inits() -> Iterator[str]:

@@ -19,46 +19,38 @@ from heddle.prim.substitute import free_vars
 from heddle.script import parse
 from heddle.script.round_trip import check_round_trip
 from heddle.tir.nodes import PrimFunc
+from tests.cases.sections import CaseFile, read_sections
 
 FOLDER = Path(__file__).parent
-BEFORE, AFTER = "--- before\n", "--- after\n"
-OPTIONS = ("passes", "run")
 TARGET = "llvm -mcpu=x86-64-v3"
 
 
 @dataclass(frozen=True)
 class PassCase:
-    """A file: `head` stands above the programs. `sizes` are free sizes, None where nothing is run."""
+    """A file and what it says. `sizes` are free sizes, None where nothing is run."""
 
-    path: Path
-    head: str
+    file: CaseFile
     before: str
     after: str
     passes: tuple[str, ...]
     sizes: dict[str, int] | None
 
-    def update(self, made: str) -> None:
-        self.path.write_text(f"{self.head}{BEFORE}{self.before.rstrip()}\n{AFTER}{made.rstrip()}\n")
-
 
 def read_case(path: Path) -> PassCase:
     """Raises: AssertionError for a file of another form."""
-    head, mark, programs = path.read_text().partition(BEFORE)
-    assert mark, f"{path}: expected a line {BEFORE!r}"
-    before, _, after = programs.partition(AFTER)
-    words, *lines = head.rstrip().split("\n")
-    assert words and words.partition(":")[0] not in OPTIONS, f"{path}: expected a first line of words"
-    passes: list[str] = []
-    sizes: dict[str, int] | None = None
-    for line in lines:
-        key, _, value = (part.strip() for part in line.partition(":"))
-        if key == "passes":
-            passes.append(value)
-        elif key == "run":
-            sizes = parse_dims(item.strip() for item in value.split(",") if item.strip())
-        else:
-            assert not line.split(":")[0].isidentifier() or ":" not in line, f"{path}: unknown option {key!r}"
-    return PassCase(path, head, before, after, tuple(passes) or (path.parent.name,), sizes)
+    file = read_sections(path, "before", ("after",), ("passes", "run"))
+    passes = tuple(file.given("passes")) or (path.parent.name,)
+    return PassCase(file, file.sections["before"], file.sections.get("after", ""), passes, sizes_of(file))
+
+
+def sizes_of(file: CaseFile) -> dict[str, int] | None:
+    """The sizes of the option `run`."""
+    given = file.given("run")
+    return (
+        parse_dims(item.strip() for value in given for item in value.split(",") if item.strip())
+        if given
+        else None
+    )
 
 
 def module_of(text: str) -> IRModule:
@@ -78,12 +70,15 @@ def run_case(case: PassCase) -> tuple[IRModule, str | None]:
     assert problem is None, problem
     if case.sizes is not None:
         assert_same_values(before, made, case.sizes)
-    if not case.after.strip():
-        return made, "the case has no program after the passes yet"
-    found = first_mismatch(made, module_of(case.after), map_free_vars=True)
-    if found is None:
-        return made, None
-    return made, f"at {found.path}: {found.reason}: got {found.lhs}, the case has {found.rhs}"
+    return made, difference_of(made, case.after)
+
+
+def difference_of(made: IRModule, after: str) -> str | None:
+    """How a module differs from a text; None where it does not."""
+    if not after.strip():
+        return "the case has no program after the passes yet"
+    found = first_mismatch(made, module_of(after), map_free_vars=True)
+    return found and f"at {found.path}: {found.reason}: got {found.lhs}, the case has {found.rhs}"
 
 
 def assert_same_values(before: IRModule, after: IRModule, sizes: dict[str, int]) -> None:

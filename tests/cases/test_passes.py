@@ -9,6 +9,7 @@ import pytest
 from heddle.driver.passes import pass_classes
 from heddle.support.diagnostics import InternalError, UsageError
 from tests.cases.golden import FOLDER, PassCase, read_case, run_case
+from tests.cases.sections import settle
 
 PATHS = [path for name in pass_classes() for path in sorted((FOLDER / name).glob("*.txt"))]
 CASE = """A binding that nothing uses goes.
@@ -37,10 +38,7 @@ def written(folder: Path, text: str) -> PassCase:
 def test_pass_makes_what_the_case_has(path: Path, request: pytest.FixtureRequest) -> None:
     case = read_case(path)
     made, difference = run_case(case)
-    if difference is not None and request.config.getoption("--update"):
-        case.update(str(made))
-        return
-    assert difference is None, f"{difference}\n{made}\nto take this: pytest {path} --update"
+    settle(case.file, request, difference, after=str(made))
 
 
 def test_a_folder_of_cases_is_a_pass() -> None:
@@ -53,12 +51,12 @@ def test_a_case_that_differs_is_told_and_updated(tmp_path: Path) -> None:
     case = written(tmp_path, CASE.format(after=KEPT))
     made, difference = run_case(case)
     assert difference is not None
-    case.update(str(made))
-    again = read_case(case.path)
-    assert (again.head, again.before) == (case.head, case.before)
+    case.file.updated(after=str(made))
+    again = read_case(case.file.path)
+    assert (again.file.head, again.before) == (case.file.head, case.before)
     assert run_case(again)[1] is None
-    again.update(str(made))
-    assert read_case(case.path) == again
+    again.file.updated(after=str(made))
+    assert read_case(case.file.path) == again
 
 
 def test_a_case_without_a_program_after_says_so(tmp_path: Path) -> None:
@@ -67,7 +65,7 @@ def test_a_case_without_a_program_after_says_so(tmp_path: Path) -> None:
 
 def test_a_pass_that_changes_values_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = written(tmp_path, CASE.format(after=""))
-    wrong = read_case(case.path).before.replace("R.add(x, x)", "R.multiply(x, x)")
+    wrong = read_case(case.file.path).before.replace("R.add(x, x)", "R.multiply(x, x)")
     monkeypatch.setattr("tests.cases.golden.run_passes", lambda mod, options: parse_module(wrong))
     with pytest.raises(AssertionError, match="Not equal"):
         run_case(case)

@@ -18,6 +18,9 @@ is never written again. Version 1 is the same program's form without memory scop
 | `kernels_v3_abi2_x86_64.heddle`, `variants_v3_abi2_x86_64.heddle` | both with tensors in frames |
 | `kernels_v3_abi3_x86_64.heddle`, `variants_v3_abi3_x86_64.heddle` | both with calls by words |
 | `kernels_v3_abi4_x86_64.heddle`, `variants_v3_abi4_x86_64.heddle` | both with segments of stack |
+| `kernels_v3_abi5_x86_64.heddle`, `variants_v3_abi5_x86_64.heddle` | both with arguments checked by a table |
+| `kernels_v3_abi6_x86_64.heddle`, `variants_v3_abi6_x86_64.heddle` | both with turns of loops counted |
+| `kernels_v3_abi7_x86_64.heddle`, `variants_v3_abi7_x86_64.heddle` | both with the digest of the interface |
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ import numpy as np
 
 from heddle.runtime import DataType, Shape, tensor
 from heddle.runtime.artefact import VERSION
-from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.native.interface import NATIVE_ABI
 from heddle.vm.relax import ExecBuilder, VMExecutable
 
 FOLDER = Path(__file__).parent

@@ -7,7 +7,7 @@ import pytest
 from heddle.runtime import DataType, cpu
 from heddle.runtime.artefact import parse_artefact
 from heddle.runtime.module import modules_from_sections
-from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.native.interface import native_digest
 from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import HeddleError, IRTypeError
@@ -100,7 +100,7 @@ def kernels_named(names):
     head.text("llvm")
     head.texts(names)
     head.u64(0)
-    head.u64(NATIVE_ABI)
+    head.u64(native_digest())
     write_needs(head, Needs())
     return head.bytes()
 

@@ -142,7 +142,7 @@ def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceil
 
     The probes run here: by default they are for this machine, whatever target is current.
     """
-    from heddle.driver.targets import as_target
+    from heddle.driver.targets import as_target  # ceilings that are kept are read without the compiler
 
     chosen = as_target("llvm" if target is None else target)
     if num_threads is not None:
@@ -159,7 +159,7 @@ def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceil
 
 def compile_probes(target: Target, threads: int) -> Any:
     """The kernels `arithmetic`, `copying`, `reading` and `filling` for so many threads."""
-    from heddle.driver.compile import compile
+    from heddle.driver.compile import compile  # ceilings that are kept are read without the compiler
     from heddle.script.parser import DEFAULT_NAMES, parse_source
 
     text = _PROBES.format(

@@ -19,7 +19,7 @@ def check(text: str, memory: bool = False) -> dict[str, Any]:
 
     Raises: UsageError D0301 for a model of another kind; FormatError N01.. for a damaged file.
     """
-    from heddle.frontend.onnx.survey import survey
+    from heddle.frontend.onnx.survey import survey  # the report is read without the importer
 
     model = find_model(text)
     if model.suffix != ".onnx":
@@ -54,7 +54,7 @@ def _finding(item: Diagnostic) -> dict[str, Any]:
 
 def _memory(model: ModelFile) -> str | None:
     """The formula that the pipeline finds."""
-    from heddle.frontend.onnx import from_onnx
+    from heddle.frontend.onnx import from_onnx  # the report is read without the importer
 
     mod = default_pipeline(as_target(None))(from_onnx(model.path))
     found = mod["main"].attrs.get(PEAK_MEMORY)

@@ -143,7 +143,7 @@ def compare_precisions(
     `args` are arrays, `params` parameters by name that become constants, as in `heddle.compile`. Raises: what
     `heddle.compile` raises; TypeError or ValueError for arguments that the function does not take.
     """
-    from heddle.driver.compile import build_for
+    from heddle.driver.compile import build_for  # a compiled file is compared without the compiler
     from heddle.driver.targets import as_target
 
     results: list[list[Array]] = []
@@ -170,7 +170,7 @@ def _session(model: ModelFile, num_threads: int) -> Any:
 
 def _runtime() -> Any:
     try:
-        import onnxruntime
+        import onnxruntime  # an extra: only a comparison with it needs it
     except ImportError as error:
         raise MissingDependencyError(
             D0401, "comparing needs the package 'onnxruntime'", help=pip_install("bench")
@@ -180,7 +180,7 @@ def _runtime() -> Any:
 
 def _refusals() -> tuple[type[Exception], ...]:
     """What ONNX Runtime raises for models and inputs that it cannot take: classes without a common base."""
-    from onnxruntime.capi import onnxruntime_pybind11_state
+    from onnxruntime.capi import onnxruntime_pybind11_state  # an extra: only a comparison with it needs it
 
     own = vars(onnxruntime_pybind11_state).values()
     kinds = (kind for kind in own if isinstance(kind, type) and issubclass(kind, Exception))

@@ -132,6 +132,7 @@ def passes_page() -> str:
         module = step.__module__.replace(".", "/")
         kind = "function by function" if issubclass(step, FunctionPass) else "on whole modules"
         lines += ["", f"## {name}", "", _pass_text(step), "", f"Works {kind}; `src/{module}.py`."]
+        lines += [f"Functions of: {', '.join(step.dialects)}."] if step.dialects else []
         lines += [f"Requires: {', '.join(step.requires)}."] if step.requires else []
         lines += [f"Establishes: {', '.join(step.establishes)}."] if step.establishes else []
     return page("Passes", f"{len(classes)} passes, from their files.", lines)
@@ -258,7 +259,7 @@ def settings_page() -> str:
 
 def onnx_page() -> str:
     """The standard's operators, which are imported, and what is missing and why."""
-    from heddle.driver.onnx_support import support_lines
+    from heddle.driver.onnx_support import support_lines  # other pages are made without the importer
 
     text = (
         "The operators of the ONNX standard, each in its newest version. Older versions are imported too, "

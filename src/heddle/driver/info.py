@@ -62,7 +62,10 @@ def info(model: ModelFile, variant: str | None = None, trust: bool = False) -> M
 
 
 def _compiled_info(model: ModelFile, variant: str | None, trust: bool) -> ModelInfo:
-    from heddle.driver.run import CompileOptions, load_or_compile
+    from heddle.driver.run import (  # a compiled file is loaded without the compiler
+        CompileOptions,
+        load_or_compile,
+    )
     from heddle.runtime.tensor import Tensor
     from heddle.runtime.variants import variants_in
     from heddle.vm.insight.kernel_cost import METADATA_PREFIX as KERNEL
@@ -100,7 +103,9 @@ def _compiled_info(model: ModelFile, variant: str | None, trust: bool) -> ModelI
 
 
 def _function(name: str, signature: Signature, metadata: Mapping[str, str]) -> FunctionInfo:
-    from heddle.vm.insight.peak_memory import peak_memory_text
+    from heddle.vm.insight.peak_memory import (
+        peak_memory_text,  # a compiled file is loaded without the compiler
+    )
 
     return FunctionInfo(
         name,
@@ -123,7 +128,7 @@ def _counted(names: Iterable[str]) -> dict[str, int]:
 
 
 def _onnx_info(model: ModelFile) -> ModelInfo:
-    from heddle.frontend.onnx.describe import described
+    from heddle.frontend.onnx.describe import described  # a compiled file is loaded without the compiler
 
     found = described(model.path)
     opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items())
@@ -140,7 +145,7 @@ def _onnx_info(model: ModelFile) -> ModelInfo:
 
 
 def _script_info(model: ModelFile, trust: bool) -> ModelInfo:
-    from heddle.driver.compile import function_signature
+    from heddle.driver.compile import function_signature  # a compiled file is loaded without the compiler
     from heddle.ir.expr import Call, Constant, Function
     from heddle.ir.op import Op
     from heddle.ir.visitor import walk_distinct

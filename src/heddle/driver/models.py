@@ -22,6 +22,9 @@ from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
+from heddle.support.files import open_file
+from heddle.support.limits import current_limits, exceeded
+from heddle.support.span import Source
 
 if TYPE_CHECKING:
     from heddle.support.span import Source
@@ -110,7 +113,7 @@ def check_output(model: ModelFile, output: Path) -> None:
 
     Raises: UsageError D0106.
     """
-    from heddle.runtime.module import LINKED_SUFFIXES
+    from heddle.runtime.module import LINKED_SUFFIXES  # scripts are read without the runtime
 
     check_not_model(model, output)
     known = (".heddle", ".c", *LINKED_SUFFIXES)
@@ -157,7 +160,6 @@ def find_uncompiled(text: str) -> ModelFile:
 
 def _script_text(name: str, open_text: Callable[[], BinaryIO]) -> str:
     """The text of a file, which is closed. Raises: UsageError S0102, S0601 for a text that is too long."""
-    from heddle.support.limits import current_limits, exceeded
 
     most = current_limits().text_bytes
     try:
@@ -182,18 +184,16 @@ def import_model(
     that asks for more than computing.
     """
     if model.suffix == ".onnx":
-        from heddle.frontend.onnx import from_onnx
+        from heddle.frontend.onnx import from_onnx  # a compiled file is loaded without the compiler
         from heddle.ops.load import load as load_operators
 
         load_operators()
         return from_onnx(str(model.path), shape_dict=shapes)
     if model.suffix == ".relay":
-        from heddle.lower.relay_to_relax import to_relax
+        from heddle.lower.relay_to_relax import to_relax  # a compiled file is loaded without the compiler
 
         mod = relay_module(model)
         return trusted_module(to_relax(mod, _entries(mod)), model.name, trust)
-    from heddle.support.files import open_file
-    from heddle.support.span import Source
 
     text = _script_text(model.name, lambda: open_file(model.path))
     return import_script(Source(str(model.path), text), model.name, model.path.parent, trust)
@@ -201,7 +201,7 @@ def import_model(
 
 def _entries(mod: Any) -> list[str]:
     """`main`, and the other functions of a Relay module that take tensors alone."""
-    from heddle.graph.types import TensorType
+    from heddle.graph.types import TensorType  # a compiled file is loaded without the compiler
 
     return [
         var.name_hint
@@ -215,9 +215,8 @@ def relay_module(model: ModelFile) -> Any:
     """The Relay module of a text, with its types. Raises: ParseError, IRTypeError Q..; UsageError S0102,
     S0601 for a file that cannot be read.
     """
-    from heddle.ops.load import load as load_operators
+    from heddle.ops.load import load as load_operators  # a compiled file is loaded without the compiler
     from heddle.relay.text import parse
-    from heddle.support.files import open_file
 
     load_operators()
     return parse(_script_text(model.name, lambda: open_file(model.path)), str(model.path))
@@ -227,7 +226,6 @@ def import_stdin(trust: bool = False) -> Any:
     """The IRModule of the script text on the standard input, which has no folder for weights. Raises: as
     `import_model`.
     """
-    from heddle.support.span import Source
 
     text = _script_text(_STDIN, lambda: os.fdopen(0, "rb", closefd=False))
     return import_script(Source(_STDIN, text), _STDIN, None, trust)
@@ -237,7 +235,7 @@ def import_script(source: Source, name: str, folder: Path | None, trust: bool = 
     """The IRModule of a script text, whose weights lie in `folder`. Messages call it `name`. Raises: as
     `import_model`.
     """
-    from heddle.ir.module import IRModule
+    from heddle.ir.module import IRModule  # a compiled file is loaded without the compiler
     from heddle.ops.load import load as load_operators
     from heddle.script.parser import DEFAULT_NAMES, parse_source
 
@@ -248,7 +246,7 @@ def import_script(source: Source, name: str, folder: Path | None, trust: bool = 
 
 def trusted_module(mod: Any, name: str, trust: bool) -> Any:
     """The module of a text, checked and guarded unless it is trusted. Raises: as `import_model`."""
-    from heddle.codegen.c_source import c_sources
+    from heddle.codegen.c_source import c_sources  # a compiled file is loaded without the compiler
     from heddle.driver.capabilities import untrusted_module
 
     if trust:

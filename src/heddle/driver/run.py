@@ -1,4 +1,7 @@
-"""Load or compile a model, run it, measure it: what `heddle run` and `heddle compile` do."""
+"""Load or compile a model, run it, measure it: what `heddle run` and `heddle compile` do.
+
+Over 450 lines: two commands share how a model is loaded, compiled and reported.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,7 @@ def check_no_variant(model: ModelFile, variant: str | None) -> None:
 
 
 def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
-    from heddle.driver.phases import PhaseClock, ignore
+    from heddle.driver.phases import PhaseClock, ignore  # a compiled file is loaded without the compiler
     from heddle.driver.targets import as_target
 
     target = as_target(options.target)
@@ -183,7 +186,7 @@ def _compile(model: ModelFile, options: CompileOptions) -> Compiled:
 
 def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) -> Compiled:
     """Compile what was imported for one target. The clock runs already, and is stopped."""
-    from heddle.codegen.cache import kernel_cache
+    from heddle.codegen.cache import kernel_cache  # a compiled file is loaded without the compiler
     from heddle.driver.compile import build_for
     from heddle.driver.program_cache import program_cache
     from heddle.ir.transform import PassContext
@@ -208,7 +211,11 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
     """Compile a model for several targets; it is imported once. `options.target` is not looked at."""
-    from heddle.driver.phases import PhaseClock, Progress, ignore
+    from heddle.driver.phases import (  # a compiled file is loaded without the compiler
+        PhaseClock,
+        Progress,
+        ignore,
+    )
     from heddle.driver.variants import make_variants, targets_of
 
     chosen, listener = targets_of(targets), options.listener or ignore
@@ -260,7 +267,7 @@ def compile_to_file(
         target, names = None, list(made.executable.names)
     else:
         if is_linked(output):
-            from heddle.driver.targets import as_target
+            from heddle.driver.targets import as_target  # a compiled file is loaded without the compiler
 
             check_library(output.name, as_target(targets[0] if targets else None).mtriple)
         made = load_or_compile(model, replace(options, target=targets[0] if targets else None))
@@ -300,7 +307,7 @@ def _c_facts(made: Compiled, output: Path, prefix: str, with_main: bool) -> dict
 def _compile_to_c(
     model: ModelFile, output: Path, targets: Sequence[str], options: CompileOptions, with_arena: bool
 ) -> dict[str, Any]:
-    from heddle.driver.c_program import write_c_program
+    from heddle.driver.c_program import write_c_program  # a compiled file is loaded without the compiler
     from heddle.driver.targets import as_target
 
     chosen = [as_target(target) for target in targets]

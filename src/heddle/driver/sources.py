@@ -22,7 +22,7 @@ def module_of(source: Any, example_inputs: Any = None, dynamic_shapes: Any = Non
     names no model to compile, D0108 for anything else; what importers raise.
     """
     if is_torch_model(source):
-        from heddle.frontend.torch_export import from_torch
+        from heddle.frontend.torch_export import from_torch  # a compiled file is loaded without the compiler
 
         return from_torch(source, example_inputs, dynamic_shapes)
     if example_inputs is not None or dynamic_shapes is not None:
@@ -34,7 +34,7 @@ def module_of(source: Any, example_inputs: Any = None, dynamic_shapes: Any = Non
         return import_model(find_uncompiled(os.fspath(source)))
     onnx = sys.modules.get("onnx")
     if onnx is not None and isinstance(source, onnx.ModelProto):
-        from heddle.frontend.onnx import from_onnx
+        from heddle.frontend.onnx import from_onnx  # a compiled file is loaded without the compiler
 
         return from_onnx(source)
     raise UsageError(

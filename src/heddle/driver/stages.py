@@ -36,6 +36,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext, PassInfo, PassInstrument
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
+from heddle.lower.normal_form import graph_functions
 from heddle.ops.load import load as load_operators
 from heddle.relax.metadata import write_weights
 from heddle.script.printer import module_script
@@ -187,8 +188,8 @@ def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
 def memory_text(mod: IRModule) -> str:
     """Storages in order of allocation with the tensors that lie in them: one table a graph function."""
     lines = []
-    for var, func in mod.functions.items():
-        if func.dialect != "relax" or not isinstance(func.body, SeqExpr):
+    for var, func in graph_functions(mod):
+        if not isinstance(func.body, SeqExpr):
             continue
         lines.append(f"{var.name_hint}:")
         for binding in func.body.bindings():

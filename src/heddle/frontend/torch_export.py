@@ -48,7 +48,7 @@ def from_torch(model: Any, example_inputs: Any = None, dynamic_shapes: Any = Non
     without the package `onnxscript`, where an exported program needs it; FormatError N0501 for
     what no exporter takes; else what `from_onnx` raises.
     """
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     model = getattr(model, "_orig_mod", model)  # what torch.compile wraps
     args, kwargs = _examples(model, example_inputs, dynamic_shapes)
@@ -65,7 +65,7 @@ def _extra() -> str:
 
 def _examples(model: Any, given: Any, dynamic_shapes: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments of a call by position and by name, as tensors. Raises: UsageError N0502."""
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     kind = type(model).__name__
     if isinstance(model, torch.export.ExportedProgram):
@@ -93,7 +93,7 @@ def _examples(model: Any, given: Any, dynamic_shapes: Any) -> tuple[tuple[Any, .
 
 
 def _as_tensor(value: Any) -> Any:
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
 
@@ -101,7 +101,7 @@ def _as_tensor(value: Any) -> Any:
 @contextmanager
 def _inference_mode(model: Any) -> Iterator[None]:
     """Dropout and normalisations compute as they do when a model is used; afterwards all is as it was."""
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     modules = list(model.modules()) if isinstance(model, torch.nn.Module) else []
     training = [each for each in modules if each.training]
@@ -120,7 +120,7 @@ def _export(
     """Write the model by the best exporter that takes it. Raises: FormatError N0501, MissingDependencyError
     N0001.
     """
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     is_script = isinstance(model, torch.jit.ScriptModule | torch.jit.ScriptFunction)
     is_program = isinstance(model, torch.export.ExportedProgram)
@@ -182,7 +182,7 @@ def _trace_options(
     """What it is told to export by tracing. Raises: ValueError for arguments that are no tensors; from here
     on, PyTorch's warning that the trace holds for this example alone is an error.
     """
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     names = _names(model, len(args), kwargs)
     warnings.simplefilter("error", torch.jit.TracerWarning)
@@ -205,7 +205,7 @@ def _names(model: Any, count: int, kwargs: Mapping[str, Any]) -> list[str]:
 
 def _axes(names: Sequence[str], values: Sequence[Any], dynamic_shapes: Any) -> dict[str, dict[int, str]]:
     """Free dimensions as the tracing exporter takes them: number → name, by argument."""
-    import torch
+    import torch  # an extra: PyTorch is loaded when a model of its own comes
 
     if not all(isinstance(value, torch.Tensor) for value in values):
         raise ValueError("it takes tensors alone as arguments")

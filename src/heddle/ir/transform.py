@@ -153,9 +153,15 @@ class Pass(ABC):
     opt_level: ClassVar[int] = 0
     requires: ClassVar[tuple[str, ...]] = ()
     establishes: ClassVar[tuple[str, ...]] = ()
+    dialects: ClassVar[tuple[str, ...] | None] = None
+    """Whose functions the pass looks at: None for those of all dialects, or for none in particular."""
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def functions(self, mod: IRModule) -> list[tuple[GlobalVar, Any]]:
+        """The functions of a module that are of the pass's dialects, with their names, in order."""
+        return functions_in(mod, self.dialects)
 
     @property
     def info(self) -> PassInfo:
@@ -176,9 +182,7 @@ class Pass(ABC):
 
 
 class FunctionPass(Pass):
-    """A pass that looks at one function at a time; `dialects` says at functions of which, None at all."""
-
-    dialects: ClassVar[tuple[str, ...] | None] = None
+    """A pass that looks at one function of its dialects at a time."""
 
     @abstractmethod
     def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
@@ -186,6 +190,13 @@ class FunctionPass(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(mod, self.dialects, lambda var, func: self.transform_function(func, mod, ctx))
+
+
+def functions_in(mod: IRModule, dialects: Collection[str] | None) -> list[tuple[GlobalVar, Any]]:
+    """The functions of some dialects, of all where it is None, with their names, in order."""
+    return [
+        (var, func) for var, func in mod.functions.items() if dialects is None or func.dialect in dialects
+    ]
 
 
 def map_functions(

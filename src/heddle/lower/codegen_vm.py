@@ -35,6 +35,7 @@ from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.default_schedule import FAILED_RULES
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.estimate_peak_memory import PEAK_MEMORY
+from heddle.lower.normal_form import is_graph
 from heddle.lower.place_kernels import RUNTIME_DEVICE
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
 from heddle.runtime.dtype import DataType
@@ -65,11 +66,11 @@ def emit_functions(mod: IRModule, builder: ProgramBuilder) -> IRModule:
     Raises: as `vm_codegen`.
     """
     for func in mod.functions.values():
-        if func.dialect == "relax" and "global_symbol" in func.attrs:
+        if is_graph(func) and "global_symbol" in func.attrs:
             builder.declare_function(str(func.attrs.global_symbol), FuncKind.VM)
     rest = {}
     for var, func in mod.functions.items():
-        if func.dialect == "relax":
+        if is_graph(func):
             _FunctionCodegen(builder, mod).function(func, var)
         else:
             rest[var] = _note_device(builder, var, _note_cost(builder, var, func))
@@ -241,7 +242,7 @@ class _FunctionCodegen:
     def _function_operand(self, var: GlobalVar) -> int:
         func = self.mod.get(var)
         name = str(func.attrs.get("global_symbol", var.name_hint)) if func is not None else var.name_hint
-        if func.dialect == "relax":
+        if is_graph(func):
             self.builder.declare_function(name, FuncKind.VM)
         else:
             self.builder.declare_function(name)

@@ -26,6 +26,7 @@ from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.normal_form import GRAPHS
 from heddle.target import Target
 from heddle.tir.dot_product import dot_products_of
 from heddle.tir.schedule.channels import fills_dot_products
@@ -44,7 +45,7 @@ class ContractInBytes(FunctionPass):
     """
 
     target: Target
-    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         rows = dot_products_of(self.target.feature_set)

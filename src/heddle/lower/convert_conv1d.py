@@ -26,6 +26,7 @@ from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.node import replace
 from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.normal_form import GRAPHS
 from heddle.topi.nn.window import pads, spread
 
 ROW = 2
@@ -37,7 +38,7 @@ _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_tran
 class ConvertConv1D(FunctionPass):
     """Requires the normal form."""
 
-    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         return _Converter(mod).run(func)

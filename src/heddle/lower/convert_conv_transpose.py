@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.topi.nn.padding import alternate_pixels
 from heddle.topi.nn.window import pads, spatial_letters, spread
@@ -46,11 +47,12 @@ class ConvertConvTranspose(Pass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
     shorter than the stride: some results have no tap at all."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         converter = _Converter(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                converter.update_func(var, converter.run(func))
+        for var, func in self.functions(mod):
+            converter.update_func(var, converter.run(func))
         return converter.get()
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.lower.normal_form import GRAPHS
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.substitute import substitute
@@ -65,6 +66,8 @@ IMAGE_NDIMS = (4, 5)
 class ConvertToBlockedLayout(Pass):
     """Requires: merged loop functions (FuseTIR). Runs before weights are packed and schedules chosen."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -75,9 +78,8 @@ class ConvertToBlockedLayout(Pass):
         if not any(fact.is_convolution for fact in facts.values()):
             return mod
         rewriter = _Rewriter(mod, facts, lanes)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.convert(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.convert(func))
         return drop_unused_loops(rewriter.get())
 
 

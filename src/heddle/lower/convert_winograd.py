@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
 from heddle.graph.infer import type_of
@@ -23,6 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.normal_form import GRAPHS, graph_functions
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
@@ -48,6 +49,8 @@ from heddle.tir.schedule.tree import conditions_on_axes
 class ConvertToWinograd(Pass):
     """Requires: images in blocks of channels (ConvertToBlockedLayout). Runs before weights are packed."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -67,9 +70,8 @@ class ConvertToWinograd(Pass):
         if not plans:
             return mod
         rewriter = _Caller(mod, plans)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                table[var] = rewriter.run(func)
+        for var, func in self.functions(mod):
+            table[var] = rewriter.run(func)
         return mod.with_functions(table)
 
 
@@ -80,8 +82,8 @@ LIKELY_SIZES = (160, 224, 320, 512)
 def _arguments(mod: IRModule) -> dict[GlobalVar, Tuple]:
     """The tensors that each loop function is given, by the first call of it."""
     found: dict[GlobalVar, Tuple] = {}
-    for func in mod.functions.values():
-        for callee, args in filter(None, map(loop_call, walk(func))) if func.dialect == "relax" else ():
+    for _var, func in graph_functions(mod):
+        for callee, args in filter(None, map(loop_call, walk(func))):
             found.setdefault(callee, args)
     return found
 

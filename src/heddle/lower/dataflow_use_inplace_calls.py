@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.infer import Inference, type_of
 from heddle.graph.nodes import BindingBlock, SeqExpr, VarBinding
@@ -48,6 +48,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
+from heddle.lower.normal_form import GRAPHS
 from heddle.lower.rewrite_dataflow_reshape import has_reshape_pattern
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.nodes import is_const_int
@@ -61,11 +62,12 @@ from heddle.tir.substitute import replace_buffers
 class DataflowUseInplaceCalls(Pass):
     """Requires: the normal form, dataflow blocks (`ConvertToDataflow` makes them)."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Rewriter(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get()) if rewriter.changed else mod
 
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from heddle.ir.expr import Function
 from heddle.ir.transform import FunctionPass, PassContext
+from heddle.lower.normal_form import GRAPHS
 from heddle.relax.analysis.peak_memory import peak_memory
 
 PEAK_MEMORY = "peak_memory"
@@ -24,7 +25,7 @@ PEAK_MEMORY = "peak_memory"
 class EstimatePeakMemory(FunctionPass):
     """Requires: explicit storages and kills (KillAfterLastUse)."""
 
-    dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, BindingBlock, VarBinding
@@ -24,6 +25,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.normal_form import GRAPHS
 from heddle.lower.primitive_function import BlockFuser, outlined
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
@@ -37,10 +39,12 @@ class FuseAttention(Pass):
     """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks, before FuseOps. Establishes:
     functions with the attribute `Primitive`."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax" and not func.attrs.get("Primitive"):
+        for var, func in self.functions(mod):
+            if not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
         return fuser.get()
 

@@ -8,6 +8,7 @@ return z
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from heddle.graph.nodes import Binding, BindingBlock, VarBinding
 from heddle.graph.rewriter import is_call, loop_call
@@ -19,6 +20,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
+from heddle.lower.normal_form import GRAPHS
 from heddle.lower.primitive_function import BlockFuser, outlined
 from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import Call as PrimCall
@@ -36,12 +38,14 @@ class FuseOps(Pass):
     the attribute `Primitive`. With `record_boundaries`, why groups end where they do stays as the attribute
     `fusion_boundary`."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     record_boundaries: bool = False
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fuser = _Fuser(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax" and not func.attrs.get("Primitive"):
+        for var, func in self.functions(mod):
+            if not func.attrs.get("Primitive"):
                 fuser.update_func(var, fuser.run(func))
         if self.record_boundaries:
             fuser.note_boundaries()

@@ -12,7 +12,7 @@ What lies between becomes a buffer of the function; schedules inline it or keep 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
@@ -28,6 +28,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.fuse_ops import FUSION_BOUNDARY
 from heddle.lower.legalize_ops import OPERATORS
 from heddle.lower.merged_bodies import MergedBodies, TensorPlace
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -48,18 +49,20 @@ from heddle.tir.nodes import (
 class FuseTIR(Pass):
     """Requires: functions with the attribute `Primitive` (FuseOps). Establishes: none of them."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         fused: dict[GlobalVar, PrimFunc] = {}
-        for var, func in mod.functions.items():
-            if func.dialect == "relax" and func.attrs.get("Primitive"):
+        for var, func in self.functions(mod):
+            if func.attrs.get("Primitive"):
                 with at(func.span):
                     fused[var] = _Merger(mod, func).build()
         if not fused:
             return mod
         table = {var: fused.get(var, func) for var, func in mod.functions.items()}
         rewriter = _CallRewriter(mod.with_functions(table), fused)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax" and var not in fused:
+        for var, func in self.functions(mod):
+            if var not in fused:
                 table[var] = rewriter.run(func)
         return drop_unused_loops(mod.with_functions(table))
 

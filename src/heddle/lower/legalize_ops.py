@@ -11,7 +11,7 @@ as equal, but that are not known to be, are matched against each other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.infer import Inference, type_of
 from heddle.graph.rewriter import BindingRewriter
@@ -26,6 +26,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import SizeVar
 from heddle.support.diagnostics import IRTypeError
 
@@ -39,14 +40,15 @@ class LegalizeOps(Pass):
     attribute `operators`. `dispatch` picks the operators whose record says so; by default all are legalised.
     """
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     record_operators: bool = False
     dispatch: str = option("", one_of=("", *DISPATCHES))
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         rewriter = _Legalizer(mod, self.dispatch)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return _with_operators(rewriter) if self.record_operators else rewriter.get()
 
 

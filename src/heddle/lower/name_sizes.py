@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
 from heddle.graph.infer import function_type
@@ -31,6 +31,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
+from heddle.lower.normal_form import GRAPHS, graph_functions
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import BinaryExpr, Cast, IntImm, PrimExpr, Select, SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
@@ -50,6 +51,8 @@ _OF_FORMULAS = (BinaryExpr, IntImm, PrimVar, Cast, Select, DataType)
 @dataclass(frozen=True)
 class NameSizes(Pass):
     """Requires: loop functions without schedules. A function whose name is for the outside stays."""
+
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         plans: dict[GlobalVar, tuple[GlobalVar, frozenset[int]]] = {}
@@ -71,17 +74,16 @@ class NameSizes(Pass):
             plans[var] = known[digest], places
         if not plans:
             return mod
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get())
 
 
 def _called_with_sizes(mod: IRModule) -> set[GlobalVar]:
     """The loop functions that are only called, each time with their scalars one by one."""
     uses, calls = Counter[GlobalVar](), Counter[GlobalVar]()
-    for func in mod.functions.values():
-        for node in walk(func) if func.dialect == "relax" else ():
+    for _var, func in graph_functions(mod):
+        for node in walk(func):
             if isinstance(node, GlobalVar):
                 uses[node] += 1
             elif isinstance(node, Call) and (found := callee_and_scalars(node)) is not None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
@@ -55,6 +56,8 @@ MAX_FILL = 0.05
 class PackWeights(Pass):
     """Requires: calls of loop functions; runs before schedules are chosen."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -68,9 +71,8 @@ class PackWeights(Pass):
         if not plans:
             return mod
         rewriter = _ConstantPacker(mod, plans)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                table[var] = rewriter.run(func)
+        for var, func in self.functions(mod):
+            table[var] = rewriter.run(func)
         return mod.with_functions(table)
 
 

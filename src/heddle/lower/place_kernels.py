@@ -14,6 +14,7 @@ code on the same memory. A module that lists no other device stays the same obje
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from heddle.graph.infer import type_of
 from heddle.graph.rewriter import BindingRewriter
@@ -23,6 +24,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
+from heddle.lower.normal_form import GRAPHS
 from heddle.runtime.device import CPU
 from heddle.tir.nodes import PrimFunc
 
@@ -35,13 +37,14 @@ class PlaceKernels(Pass):
     """Requires: loop functions that are not shared any further (ShareKernels), types that name devices
     (RealizeVDevice)."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if all(vdevice.device.device_type == CPU for vdevice in listed(mod)):
             return mod
         rewriter = _Placer(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get())
 
 

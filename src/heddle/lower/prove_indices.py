@@ -13,7 +13,7 @@ a comparison for each step.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import type_of
@@ -26,6 +26,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.ops import select
@@ -38,13 +39,14 @@ from heddle.tir.nodes import Buffer, PrimFunc
 class ProveIndices(Pass):
     """Requires the normal form. A function whose name is for the outside stays."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not any(isinstance(func, PrimFunc) and _has_checks(func) for func in mod.functions.values()):
             return mod
         rewriter = _Prover(mod)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get()) if rewriter.has_proved else mod
 
 

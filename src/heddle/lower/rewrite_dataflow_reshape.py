@@ -18,6 +18,7 @@ from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext, map_functions
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.tir.analysis.blocks import producers_and_consumers
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
@@ -37,7 +38,7 @@ class RewriteDataflowReshape(Pass):
         if not reshapes:
             return mod
         rewriter = _Rewriter(mod, reshapes)
-        return map_functions(mod, ("relax",), lambda _var, func: rewriter.run(func))
+        return map_functions(mod, GRAPHS, lambda _var, func: rewriter.run(func))
 
 
 class _Rewriter(BindingRewriter):

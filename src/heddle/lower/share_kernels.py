@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, GlobalVar, Var
@@ -25,6 +25,7 @@ from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
 from heddle.lower.kernel_family import MIN_FREE_SHARED, Member, families
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import constant
 from heddle.tir.nodes import PrimFunc
 
@@ -32,6 +33,8 @@ from heddle.tir.nodes import PrimFunc
 @dataclass(frozen=True)
 class ShareKernels(Pass):
     """Requires: schedules (ApplyDefaultSchedule). A function whose name is for the outside stays."""
+
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         plans: dict[GlobalVar, tuple[GlobalVar, tuple[int, ...]]] = {}
@@ -42,9 +45,8 @@ class ShareKernels(Pass):
                 plans |= {member.var: (shared, family.values(k)) for k, member in enumerate(family.members)}
         if not plans:
             return mod
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return drop_unused_loops(rewriter.get())
 
 

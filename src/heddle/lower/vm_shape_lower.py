@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.infer import type_of
@@ -46,6 +46,7 @@ from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.ir.visitor import walk
+from heddle.lower.normal_form import GRAPHS
 from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
@@ -64,13 +65,14 @@ class VMShapeLower(Pass):
     """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False`
     leaves the texts of checks empty."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     emit_err_ctx: bool = True
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         builder = _ShapeLowerer(mod, self.emit_err_ctx)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                builder.update_func(var, builder.lower(func))
+        for var, func in self.functions(mod):
+            builder.update_func(var, builder.lower(func))
         return builder.get()
 
 

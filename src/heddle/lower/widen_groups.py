@@ -12,7 +12,7 @@ constant weights are widened.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
+from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import minimum
 from heddle.target import Target
@@ -40,6 +41,8 @@ from heddle.tir.substitute import StmtSubstituter
 class WidenGroups(Pass):
     """Requires: merged loop functions (FuseTIR). Runs before layouts are converted."""
 
+    dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
+
     target: Target
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -51,9 +54,8 @@ class WidenGroups(Pass):
         if not plans:
             return mod
         rewriter = _Widener(mod, plans)
-        for var, func in mod.functions.items():
-            if func.dialect == "relax":
-                rewriter.update_func(var, rewriter.run(func))
+        for var, func in self.functions(mod):
+            rewriter.update_func(var, rewriter.run(func))
         return rewriter.get()
 
 

@@ -1,8 +1,7 @@
-"""Operators that read and write at positions that tensors give."""
+"""Operators that read at positions that tensors give, and those that take a tuple of index tensors."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,11 +21,10 @@ from heddle.topi import index as topi
 from heddle.topi import scatter
 from heddle.topi.dims import as_dim, product
 
-_LAYOUT = Without("axes are attributes")
+LAYOUT = Without("axes are attributes")
 _MODES = ("fast", "wrap", "clip", "nan")
-_REDUCTIONS = (*scatter.REDUCTIONS, "mean")
-_X = Input("x", meaning="a tensor")
-_CHECKED = "Negative indices count from the end; one out of range is an error (U1001)."
+X = Input("x", meaning="a tensor")
+CHECKED = "Negative indices count from the end; one out of range is an error (U1001)."
 
 
 def indices_in(rng: Any, shape: tuple[int, ...], size: int, dtype: str = "int64") -> Any:
@@ -34,7 +32,8 @@ def indices_in(rng: Any, shape: tuple[int, ...], size: int, dtype: str = "int64"
     return np.asarray(rng.integers(-size, size, size=shape)).astype(dtype)
 
 
-def _floats(rng: Any, shape: tuple[int, ...], dtype: str) -> Any:
+def random_floats(rng: Any, shape: tuple[int, ...], dtype: str) -> Any:
+    """Random whole numbers from -8 to 8, which sums and products of a few keep exactly."""
     return np.asarray(rng.integers(-8, 9, size=shape)).astype(dtype)
 
 
@@ -91,7 +90,7 @@ def _declare_take() -> None:
         size = int(np.prod(shape)) if attrs.get("axis") is None else shape[attrs["axis"]]
 
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-            return _floats(rng, shape, dtype), indices_in(rng, index, int(size * reach), index_dtype)
+            return random_floats(rng, shape, dtype), indices_in(rng, index, int(size * reach), index_dtype)
 
         return Sample(
             (shape, index),
@@ -103,7 +102,7 @@ def _declare_take() -> None:
     declare_op(
         OpDef(
             name="take",
-            inputs=(_X, Input("indices", meaning="integers of any rank")),
+            inputs=(X, Input("indices", meaning="integers of any rank")),
             attrs=(
                 AttrSpec("axis", "int", None, "None flattens x"),
                 AttrSpec("mode", "str", "fast", "fast, wrap, clip or nan"),
@@ -118,7 +117,7 @@ def _declare_take() -> None:
             lower=lambda attrs, x, i: topi.take(
                 x, i, None if attrs.axis is None else int(attrs.axis), str(attrs.mode)
             ),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(
                 sample((5, 3), (4,), {"axis": 0}),
                 sample((5, 3), (6,), {"axis": 1}),
@@ -145,7 +144,7 @@ def _declare_take() -> None:
     )
 
 
-def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) -> None:
+def check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) -> None:
     """Tensors of one rank that agree but on an axis."""
     require_int(ctx, indices, "indices")
     if -1 in (x.ndim, indices.ndim):
@@ -163,7 +162,7 @@ def _check_along(ctx: Inference, x: TensorType, indices: TensorType, axis: int) 
 
 def _infer_gather_elements(ctx: Inference) -> Type:
     x, indices = ctx.tensor(0), ctx.tensor(1)
-    _check_along(ctx, x, indices, int(ctx.attrs.axis))
+    check_along(ctx, x, indices, int(ctx.attrs.axis))
     return (
         TensorType(indices.dims, x.dtype) if indices.dims is not None else unknown_dims(x.dtype, indices.ndim)
     )
@@ -199,7 +198,7 @@ def _declare_gathers() -> None:
             (shape, index),
             {"axis": axis},
             ("float32",),
-            lambda rng, dtype: (_floats(rng, shape, dtype), indices_in(rng, index, shape[axis])),
+            lambda rng, dtype: (random_floats(rng, shape, dtype), indices_in(rng, index, shape[axis])),
         )
 
     declare_op(
@@ -210,7 +209,7 @@ def _declare_gathers() -> None:
                 Input("indices", meaning="integers of the data's rank"),
             ),
             attrs=(AttrSpec("axis", "int", 0),),
-            doc=f"result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on. {_CHECKED}",
+            doc=f"result[i][j] = data[indices[i][j]][j] for axis 0 of rank 2, and so on. {CHECKED}",
             infer=_infer_gather_elements,
             reference=lambda attrs, x, i: np.take_along_axis(
                 x[
@@ -222,7 +221,7 @@ def _declare_gathers() -> None:
                 attrs.axis,
             ),
             lower=lambda attrs, x, i: topi.gather_elements(x, i, int(attrs.axis)),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(along((5, 3), (2, 3), 0), along((3, 7), (3, 4), -1), along((3, 5), (2, 4), 1)),
             errors=(
                 ErrorSample(((2, 3), (2,)), {}, "R0203", "differ in rank", "float32,int64"),
@@ -234,7 +233,9 @@ def _declare_gathers() -> None:
     def vectors(shape: tuple[int, ...], index: tuple[int, ...], batch: int) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
             columns = [indices_in(rng, index[:-1], shape[batch + k]) for k in range(index[-1])]
-            return _floats(rng, shape, dtype), np.stack(columns, -1) if columns else np.zeros(index, "int64")
+            return random_floats(rng, shape, dtype), np.stack(columns, -1) if columns else np.zeros(
+                index, "int64"
+            )
 
         return Sample((shape, index), {"batch_dims": batch}, ("float32",), make)
 
@@ -243,11 +244,11 @@ def _declare_gathers() -> None:
             name="gather_nd",
             inputs=(Input("data", meaning="a tensor"), Input("indices", meaning="(..., m): index vectors")),
             attrs=(AttrSpec("batch_dims", "int", 0, "leading axes that data and indices share"),),
-            doc=f"Slices of the data at index vectors. {_CHECKED}",
+            doc=f"Slices of the data at index vectors. {CHECKED}",
             infer=_infer_gather_nd,
             reference=_np_gather_nd,
             lower=lambda attrs, x, i: topi.gather_nd(x, i, int(attrs.batch_dims)),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(
                 vectors((5, 3, 2), (4, 1), 0),
                 vectors((5, 3), (2, 2, 1), 0),
@@ -263,192 +264,6 @@ def _declare_gathers() -> None:
                     "R0205",
                     "batch_dims 2 is out of range",
                     "float32,int64",
-                ),
-            ),
-        )
-    )
-
-
-def _check_reduction(ctx: Inference) -> None:
-    if ctx.attrs.reduction not in _REDUCTIONS:
-        ctx.attr_error(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {ctx.attrs.reduction!r}")
-
-
-def _infer_scatter_elements(ctx: Inference) -> Type:
-    x, indices, updates = ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)
-    _check_reduction(ctx)
-    _check_along(ctx, x, indices, int(ctx.attrs.axis))
-    ctx.same_dtype(x, updates)
-    for k, (a, b) in enumerate(zip(indices.dims or (), updates.dims or (), strict=False)):
-        ctx.require_equal(a, b, f"sizes of indices and updates on axis {k}")
-    return x
-
-
-def _infer_scatter_nd(ctx: Inference) -> Type:
-    x, indices, updates = ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)
-    _check_reduction(ctx)
-    require_int(ctx, indices, "indices")
-    ctx.same_dtype(x, updates)
-    if x.dims is None or indices.dims is None or updates.dims is None:
-        return x
-    depth = indices.dims[-1] if indices.dims else None
-    if isinstance(depth, IntImm):
-        if depth.value > x.ndim:
-            ctx.shape_error(f"index vectors of {depth} numbers do not fit data of {x.ndim} dimensions")
-        wanted = (*indices.dims[:-1], *x.dims[depth.value :])
-        if len(wanted) != updates.ndim:
-            ctx.shape_error(f"updates must have {len(wanted)} dimensions, got {updates.ndim}")
-        for k, (a, b) in enumerate(zip(wanted, updates.dims, strict=True)):
-            ctx.require_equal(a, b, f"sizes of updates on axis {k}")
-    return x
-
-
-_NUMPY_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
-    "update": lambda old, new: new,
-    "add": lambda old, new: old + new,
-    "mul": lambda old, new: old * new,
-    "min": min,
-    "max": max,
-    "mean": lambda old, new: old + new,
-}
-
-
-def _np_scatter(x: Any, reduction: str, places: Any) -> Any:
-    """Updates one after the other."""
-    result, counts = x.copy(), np.ones(x.shape, np.int64)
-    for index, value in places:
-        result[index] = _NUMPY_COMBINE[reduction](result[index], value)
-        counts[index] += 1
-    return (result / counts).astype(x.dtype) if reduction == "mean" else result
-
-
-def _np_scatter_elements(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
-    axis = attrs.axis % x.ndim
-    positions = checked_positions(indices, x.shape[axis])
-    places = (
-        ((*point[:axis], positions[point], *point[axis + 1 :]), updates[point])
-        for point in np.ndindex(*indices.shape)
-    )
-    return _np_scatter(x, attrs.reduction, places)
-
-
-def _np_scatter_nd(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
-    outer = indices.ndim - 1
-    columns = [
-        checked_positions(i, size) for i, size in zip(np.moveaxis(indices, -1, 0), x.shape, strict=False)
-    ]
-    places = (
-        ((*(column[point[:outer]] for column in columns), *point[outer:]), updates[point])
-        for point in np.ndindex(*updates.shape)
-    )
-    return _np_scatter(x, attrs.reduction, places)
-
-
-def _along(shape: tuple[int, ...], index: tuple[int, ...], axis: int, reduction: str) -> Sample:
-    return Sample(
-        (shape, index, index),
-        {"axis": axis, "reduction": reduction},
-        ("float32",),
-        lambda rng, dtype: (
-            _floats(rng, shape, dtype),
-            indices_in(rng, index, shape[axis]),
-            _floats(rng, index, dtype),
-        ),
-    )
-
-
-def _vectors(shape: tuple[int, ...], index: tuple[int, ...], reduction: str) -> Sample:
-    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
-        columns = np.stack([indices_in(rng, index[:-1], shape[k]) for k in range(index[-1])], -1)
-        return (
-            _floats(rng, shape, dtype),
-            columns,
-            _floats(rng, (*index[:-1], *shape[index[-1] :]), dtype),
-        )
-
-    return Sample((shape, index, ()), {"reduction": reduction}, ("float32",), make)
-
-
-def _declare_scatters() -> None:
-    attr = AttrSpec("reduction", "str", "update", "update, add, mul, min, max or mean")
-    doc = f"Updates are applied in order. {_CHECKED}"
-    declare_op(
-        OpDef(
-            name="scatter_elements",
-            inputs=(
-                Input("data", meaning="a tensor"),
-                Input("indices", meaning="integers"),
-                Input("updates", meaning="as many values"),
-            ),
-            attrs=(AttrSpec("axis", "int", 0), attr),
-            doc=(
-                f"The data with data[indices[i][j]][j] = updates[i][j] for axis 0 of rank 2, and so on. {doc}"
-            ),
-            infer=_infer_scatter_elements,
-            reference=_np_scatter_elements,
-            lower=lambda attrs, x, i, u: scatter.scatter_elements(
-                x, i, u, int(attrs.axis), str(attrs.reduction)
-            ),
-            layout=_LAYOUT,
-            samples=(
-                _along((5, 3), (4, 3), 0, "update"),
-                _along((3, 7), (3, 5), -1, "add"),
-                _along((3, 5), (2, 4), 1, "mul"),
-                _along((4, 3), (5, 3), 0, "max"),
-                _along((4, 3), (5, 2), 0, "min"),
-                _along((2, 3), (5, 3), 0, "mean"),
-            ),
-            errors=(
-                ErrorSample(
-                    ((2, 3), (2, 3), (2, 2)),
-                    {},
-                    "R0203",
-                    "sizes of indices and updates",
-                    "float32,int64,float32",
-                ),
-                ErrorSample(
-                    ((2, 3), (2, 3), (2, 3)),
-                    {"reduction": "sub"},
-                    "R0205",
-                    "reduction must be",
-                    "float32,int64,float32",
-                ),
-            ),
-        )
-    )
-    declare_op(
-        OpDef(
-            name="scatter_nd",
-            inputs=(
-                Input("data", meaning="a tensor"),
-                Input("indices", meaning="(..., m): index vectors"),
-                Input("updates", meaning="slices"),
-            ),
-            attrs=(attr,),
-            doc=f"The data with slices at index vectors replaced or joined by updates. {doc}",
-            infer=_infer_scatter_nd,
-            reference=_np_scatter_nd,
-            lower=lambda attrs, x, i, u: scatter.scatter_nd(x, i, u, str(attrs.reduction)),
-            layout=_LAYOUT,
-            samples=(
-                _vectors((5, 3), (4, 1), "update"),
-                _vectors((5, 3), (2, 2, 1), "add"),
-                _vectors((4,), (3, 1), "mul"),
-            ),
-            errors=(
-                ErrorSample(
-                    ((2, 3), (2, 3), (2,)),
-                    {},
-                    "R0203",
-                    "do not fit data of 2 dimensions",
-                    "float32,int64,float32",
-                ),
-                ErrorSample(
-                    ((5, 3), (4, 1), (4, 2)),
-                    {},
-                    "R0203",
-                    "sizes of updates on axis 1",
-                    "float32,int64,float32",
                 ),
             ),
         )
@@ -504,8 +319,8 @@ def _declare_index_tuples() -> None:
     ) -> Sample:
         def make(rng: Any, dtype: str) -> tuple[Any, ...]:
             positions = tuple(indices_in(rng, i, shape[k]) for k, i in enumerate(index))
-            rest = () if values is None else (_floats(rng, values, dtype),)
-            return (_floats(rng, shape, dtype), positions, *rest)
+            rest = () if values is None else (random_floats(rng, values, dtype),)
+            return (random_floats(rng, shape, dtype), positions, *rest)
 
         return Sample(
             (shape, index, values), {} if values is None else {"accumulate": accumulate}, ("float32",), make
@@ -521,11 +336,11 @@ def _declare_index_tuples() -> None:
                 Input("values", meaning="broadcasts to the slices"),
             ),
             attrs=(AttrSpec("accumulate", "bool", False, "add instead of replacing"),),
-            doc=(f"The data with data[indices[0], indices[1], ...] replaced by values, in order. {_CHECKED}"),
+            doc=(f"The data with data[indices[0], indices[1], ...] replaced by values, in order. {CHECKED}"),
             infer=_infer_index_put,
             reference=_np_index_put,
             lower=lambda attrs, x, i, v: scatter.index_put(x, i, v, bool(attrs.accumulate)),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(
                 sample((5, 3), ((4,), (4,)), (4,)),
                 sample((5, 3), ((2,),), (2, 3), True),
@@ -541,13 +356,13 @@ def _declare_index_tuples() -> None:
             name="index_tensor",
             inputs=(Input("data", meaning="a tensor"), positions),
             attrs=(),
-            doc=(f"data[indices[0], indices[1], ...], as numpy's indexing with arrays. {_CHECKED}"),
+            doc=(f"data[indices[0], indices[1], ...], as numpy's indexing with arrays. {CHECKED}"),
             infer=_infer_index_tensor,
             reference=lambda attrs, x, indices: x[
                 tuple(checked_positions(i, size) for i, size in zip(indices, x.shape, strict=False))
             ],
             lower=lambda attrs, x, i: topi.index_tensor(x, i),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(
                 sample((5, 3), ((4,), (4,)), None),
                 sample((5, 3, 2), ((2, 1), (4,)), None),
@@ -609,7 +424,7 @@ def _declare_one_hot() -> None:
             lower=lambda attrs, i, on, off: topi.one_hot(
                 i, on, off, attrs.depth, int(attrs.axis), str(on.dtype)
             ),
-            layout=_LAYOUT,
+            layout=LAYOUT,
             samples=(
                 sample((5,), 1.0, 0.0, {"depth": 7}),
                 sample((2, 3), 5, -1, {"depth": 3, "axis": 1}),
@@ -628,6 +443,5 @@ def declare() -> None:
     """Put the operators of this file into the table."""
     _declare_take()
     _declare_gathers()
-    _declare_scatters()
     _declare_index_tuples()
     _declare_one_hot()

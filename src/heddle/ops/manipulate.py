@@ -1,4 +1,7 @@
-"""Operators that rearrange elements: shapes, axes, joins and repetitions."""
+"""Operators that rearrange elements: shapes, axes, joins and repetitions.
+
+Over 450 lines: a table of records, one an operator.
+"""
 
 from __future__ import annotations
 

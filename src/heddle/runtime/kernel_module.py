@@ -11,7 +11,8 @@ from heddle.runtime.artefact import Section, require
 from heddle.runtime.codes import F0110, F0111
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.native.glue import make_builtin
-from heddle.runtime.native.library import NATIVE_ABI, OLDEST_ABI, is_symbol, kernel_symbol, link_objects
+from heddle.runtime.native.interface import NATIVE_ABI, interface_of, native_digest
+from heddle.runtime.native.library import is_symbol, kernel_symbol, link_objects
 from heddle.runtime.processor import Needs, listed, read_needs, this_processor, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.collection import unseen
@@ -106,7 +107,7 @@ class KernelModule(Module):
         head.text(self.target)
         head.texts(self.names)
         head.u64(len(self.objects))
-        head.u64(NATIVE_ABI)
+        head.u64(native_digest())
         write_needs(head, self.needs)
         return {"kernels": head.bytes(), **{f"object.{i}": code for i, code in enumerate(self.objects)}}
 
@@ -152,10 +153,11 @@ def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> _StoredKe
     head.done()
     if not all(map(is_symbol, names)):
         raise head.fail("the name of a kernel is none that a linker takes")
-    if not OLDEST_ABI <= abi <= NATIVE_ABI:
+    if interface_of(abi) is None:
+        given = abi if abi < 1 << 32 else f"{abi:#x}"
         raise FormatError(
             F0110,
-            f"kernels were compiled for native interface {abi}, and this is {NATIVE_ABI}",
+            f"kernels were compiled for native interface {given}, unknown here; this is {NATIVE_ABI}",
             help="compile the model again",
         )
     if count != len(sections) - 1 - others:

@@ -78,7 +78,7 @@ def verified_bytes(path: PathLike, public: PathLike) -> memoryview:
     UsageError S0102, U0511; MissingDependencyError U0512.
     """
     _, serialization = _cryptography()
-    from cryptography.exceptions import InvalidSignature
+    from cryptography.exceptions import InvalidSignature  # an extra: only signatures need it
 
     key = _key(public, serialization.load_pem_public_key, "public")
     data = _read(path)
@@ -151,7 +151,7 @@ def _key(path: PathLike, load: Any, kind: str) -> Any:
 
 def _cryptography() -> tuple[Any, Any]:
     try:
-        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives import serialization  # an extra: only signatures need it
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise MissingDependencyError(

@@ -15,6 +15,8 @@ slots.
 Sharing: `from_dlpack`, `tensor(..., copy=False)`, `Tensor.numpy()` and `__array__` share memory;
 `tensor(...)` copies, so that a program that writes in place never changes the array it was made from. Views
 keep their memory alive.
+
+Over 450 lines: one class and the functions that make its objects, which know its memory.
 """
 
 from __future__ import annotations

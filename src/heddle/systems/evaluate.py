@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from heddle.systems import nodes as t
 from heddle.systems.codes import Y0401, Y0407, Y0409
+from heddle.systems.running import Running, Value
 from heddle.systems.simulated_threads import Frame
 from heddle.systems.types import IntType, TupleType, Type, sized
 from heddle.systems.words import Order
-
-if TYPE_CHECKING:
-    from heddle.systems.interpret import Machine
-
-Value = int | tuple[int, ...]
 
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": lambda a, b: a == b,
@@ -42,7 +38,7 @@ _ADDRESS_MASK = (1 << 64) - 1
 class Evaluator:
     """Computes expressions for a machine."""
 
-    def __init__(self, machine: Machine) -> None:
+    def __init__(self, machine: Running) -> None:
         self._machine = machine
 
     def value(self, node: t.Expr, frame: Frame) -> Value:

@@ -22,9 +22,10 @@ from heddle.support.diagnostics import Code, Trap
 from heddle.support.span import Source, SourceSpan
 from heddle.systems import nodes as t
 from heddle.systems.codes import Y0401, Y0404, Y0405, Y0407, Y0409, Y0411
-from heddle.systems.evaluate import Evaluator, Value
+from heddle.systems.evaluate import Evaluator
 from heddle.systems.program import Program
 from heddle.systems.races import Races
+from heddle.systems.running import Value
 from heddle.systems.simulated_memory import Block, SimulatedMemory
 from heddle.systems.simulated_threads import Frame, Scheduler, SimulatedThread
 from heddle.systems.types import FunctionType, Sized, StructType

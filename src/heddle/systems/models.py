@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from heddle.systems.codes import Y0403, Y0407
+from heddle.systems.running import Running, Value
 from heddle.systems.types import FunctionType, u8, u32, u64
-
-if TYPE_CHECKING:
-    from heddle.systems.evaluate import Value
-    from heddle.systems.interpret import Machine
 
 _START = FunctionType((), None)
 
 
-def malloc(machine: Machine, size_bytes: int) -> int:
+def malloc(machine: Running, size_bytes: int) -> int:
     return aligned_alloc(machine, 16, size_bytes)
 
 
-def aligned_alloc(machine: Machine, align_bytes: int, size_bytes: int) -> int:
+def aligned_alloc(machine: Running, align_bytes: int, size_bytes: int) -> int:
     """Null where the state `failing_allocation` counts down to this call."""
     left = machine.state.get("failing_allocation")
     if left is not None:
@@ -31,7 +27,7 @@ def aligned_alloc(machine: Machine, align_bytes: int, size_bytes: int) -> int:
     return machine.memory.allocate(size_bytes, align_bytes, "heap", "block", machine.place()).start
 
 
-def calloc(machine: Machine, count: int, size_bytes: int) -> int:
+def calloc(machine: Running, count: int, size_bytes: int) -> int:
     start = aligned_alloc(machine, 16, count * size_bytes)
     if start:
         block = machine.memory.at(start)
@@ -40,7 +36,7 @@ def calloc(machine: Machine, count: int, size_bytes: int) -> int:
     return start
 
 
-def free(machine: Machine, address: int) -> None:
+def free(machine: Running, address: int) -> None:
     """Freeing is a write: whoever still reads races with it."""
     if not address:
         return
@@ -50,7 +46,7 @@ def free(machine: Machine, address: int) -> None:
     block.freed_at = machine.place()
 
 
-def strncpy(machine: Machine, to: int, source: int, count: int) -> int:
+def strncpy(machine: Running, to: int, source: int, count: int) -> int:
     text = machine.text(source).encode()[:count]
     machine.memory.write(to, text + bytes(count - len(text)))
     machine.touch(source, len(text), writes=False)
@@ -61,11 +57,11 @@ def strncpy(machine: Machine, to: int, source: int, count: int) -> int:
 # ---- threads
 
 
-def mutex_init(machine: Machine, mutex: int, attributes: int) -> None:
+def mutex_init(machine: Running, mutex: int, attributes: int) -> None:
     machine.state["mutex", mutex] = None
 
 
-def mutex_lock(machine: Machine, mutex: int) -> None:
+def mutex_lock(machine: Running, mutex: int) -> None:
     """Fails where the thread holds it already: it would wait for itself."""
     thread = machine.scheduler.current.number
     if machine.state.get(("mutex", mutex)) == thread:
@@ -75,7 +71,7 @@ def mutex_lock(machine: Machine, mutex: int) -> None:
     machine.races.acquire(thread, ("mutex", mutex))
 
 
-def mutex_unlock(machine: Machine, mutex: int) -> None:
+def mutex_unlock(machine: Running, mutex: int) -> None:
     thread = machine.scheduler.current.number
     if machine.state.get(("mutex", mutex)) != thread:
         machine.fail(Y0407, "a thread unlocks a mutex that it does not hold")
@@ -83,11 +79,11 @@ def mutex_unlock(machine: Machine, mutex: int) -> None:
     machine.state["mutex", mutex] = None
 
 
-def cond_init(machine: Machine, condition: int, attributes: int) -> None:
+def cond_init(machine: Running, condition: int, attributes: int) -> None:
     machine.state["condition", condition] = []
 
 
-def cond_wait(machine: Machine, condition: int, mutex: int) -> None:
+def cond_wait(machine: Running, condition: int, mutex: int) -> None:
     """Never wakes without a signal, so that a lost one is found."""
     waiters: list[object] = machine.state.setdefault(("condition", condition), [])
     token = object()
@@ -97,17 +93,17 @@ def cond_wait(machine: Machine, condition: int, mutex: int) -> None:
     mutex_lock(machine, mutex)
 
 
-def cond_signal(machine: Machine, condition: int) -> None:
+def cond_signal(machine: Running, condition: int) -> None:
     waiters = machine.state.get(("condition", condition), [])
     if waiters:
         waiters.remove(machine.scheduler.random.choice(waiters))
 
 
-def cond_broadcast(machine: Machine, condition: int) -> None:
+def cond_broadcast(machine: Running, condition: int) -> None:
     machine.state.get(("condition", condition), []).clear()
 
 
-def create(machine: Machine, id: int, attributes: int, start: int, argument: int) -> int:
+def create(machine: Running, id: int, attributes: int, start: int, argument: int) -> int:
     """11 (EAGAIN) where the state `max_threads` allows no more threads."""
     scheduler = machine.scheduler
     if len(scheduler.threads) >= machine.state.get("max_threads", 64):
@@ -117,17 +113,17 @@ def create(machine: Machine, id: int, attributes: int, start: int, argument: int
     return 0
 
 
-def _run(machine: Machine, start: int, argument: int) -> None:
+def _run(machine: Running, start: int, argument: int) -> None:
     machine.call_address(start, (argument,), _START)
     _end_specific(machine, machine.scheduler.current.number)
 
 
-def detach(machine: Machine, id: int) -> None:
+def detach(machine: Running, id: int) -> None:
     if not 0 < id < len(machine.scheduler.threads):
         machine.fail(Y0403, f"{id} is no thread")
 
 
-def key_create(machine: Machine, key: int, at_exit: int) -> int:
+def key_create(machine: Running, key: int, at_exit: int) -> int:
     """At the end of the machine the threads that still run end, too."""
     number = machine.state["keys"] = machine.state.get("keys", 0) + 1
     machine.store(key, u32, number)
@@ -141,19 +137,19 @@ def key_create(machine: Machine, key: int, at_exit: int) -> int:
     return 0
 
 
-def _end_specific(machine: Machine, thread: int) -> None:
+def _end_specific(machine: Running, thread: int) -> None:
     for number in range(1, machine.state.get("keys", 0) + 1):
         value = machine.state.pop(("specific", thread, number), 0)
         if value:
             machine.call_address(machine.state["at_exit", number], (value,), _START)
 
 
-def getspecific(machine: Machine, key: int) -> int:
+def getspecific(machine: Running, key: int) -> int:
     found: int = machine.state.get(("specific", machine.scheduler.current.number, key), 0)
     return found
 
 
-def setspecific(machine: Machine, key: int, value: int) -> int:
+def setspecific(machine: Running, key: int, value: int) -> int:
     """12 (ENOMEM) where the state `fails_specific` says so."""
     if machine.state.get("fails_specific"):
         return 12
@@ -161,15 +157,15 @@ def setspecific(machine: Machine, key: int, value: int) -> int:
     return 0
 
 
-def sigfillset(machine: Machine, signals: int) -> None:
+def sigfillset(machine: Running, signals: int) -> None:
     machine.store(signals, u8, 255)
 
 
-def nothing(machine: Machine, *args: int) -> None:
+def nothing(machine: Running, *args: int) -> None:
     """A function whose effects the interpreter does not see."""
 
 
-def pause(machine: Machine) -> None:
+def pause(machine: Running) -> None:
     machine.step()
     machine.scheduler.switch()
 

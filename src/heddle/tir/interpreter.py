@@ -6,6 +6,8 @@ declare, assertions hold. Fresh memory holds NaN (floats) or a pattern (integers
 
 Parallel, vectorised and thread loops run serially; `reverse_parallel` runs them backwards, which a program
 that keeps its promise of independence does not notice.
+
+Over 450 lines: one class, with a method for each node.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ iterations
 - Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index
 (Ramp)
   accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0.
+
+Over 450 lines: the nodes of the loop IR, which its grammar above lists on one screen.
 """
 
 from __future__ import annotations

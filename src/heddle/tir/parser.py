@@ -2,6 +2,8 @@
 
 Operators build nodes as written, nothing is folded, so that reading what was printed gives an equal
 structure. Where operand dtypes differ the usual casts are inserted.
+
+Over 450 lines: one class, with a method for each form of text.
 """
 
 from __future__ import annotations

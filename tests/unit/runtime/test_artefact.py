@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from heddle.runtime import FunctionModule, load_module
 from heddle.runtime.artefact import parse_artefact, read_artefact, write_artefact
 from heddle.runtime.module import modules_from_sections
-from heddle.runtime.native.library import NATIVE_ABI
+from heddle.runtime.native.interface import native_digest
 from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
@@ -157,7 +157,7 @@ def test_names_that_no_linker_takes_are_refused(tmp_path):
     head.text("llvm")
     head.texts(["fine", "zero \0 byte"])
     head.u64(0)
-    head.u64(NATIVE_ABI)
+    head.u64(native_digest())
     write_needs(head, Needs())
     write_artefact(tmp_path / "x", {**module_index([("llvm", [])]), "0/kernels": head.bytes()})
     with pytest.raises(FormatError, match=r"F0106.*none that a linker takes"):

@@ -1,19 +1,82 @@
 """What is made of the native interface's structures: LLVM's types, and signatures out of the text."""
 
 import ctypes
+from enum import IntEnum
 
 import pytest
 
 from heddle.codegen.llvm.program import VALUE
-from heddle.runtime.native import abi
+from heddle.runtime.native import abi, interface
+from heddle.runtime.native.interface import (
+    DIGESTS,
+    NATIVE_ABI,
+    OLDEST_ABI,
+    PROGRAM_SYMBOLS,
+    interface_of,
+    interface_text,
+    native_digest,
+)
 from heddle.runtime.native.ir_types import exported_signatures, field_offset, ir_struct
-from heddle.runtime.native.library import PROGRAM_SYMBOLS
 from heddle.runtime.native.memory import record_of, words_at
 from heddle.systems.emit_expressions import ir_type
-from heddle.systems.types import ctype_of
+from heddle.systems.types import Struct, ctype_of, i32, i64
 from heddle.systems.words import Linkage
 from heddle.tir.kernel_abi import PAYLOAD_OFFSET_BYTES, TENSOR_FIELDS, VALUE_SIZE_BYTES
 from tests.unit.runtime.native_machine import real_program
+
+
+def test_layouts_that_change_need_a_new_number():
+    """Where this fails, add a row to `DIGESTS`, never change one: files have the digests of the others."""
+    assert native_digest() == DIGESTS[NATIVE_ABI], f"the layouts have the digest {native_digest():#x}"
+    assert list(DIGESTS) == list(range(7, NATIVE_ABI + 1))
+    assert len(set(DIGESTS.values())) == len(DIGESTS) and min(DIGESTS.values()) >= 1 << 63
+
+
+def test_numbers_and_digests_of_files_name_interfaces():
+    assert [interface_of(word) for word in range(OLDEST_ABI, 7)] == list(range(OLDEST_ABI, 7))
+    assert {digest: interface_of(digest) for digest in DIGESTS.values()} == {
+        digest: number for number, digest in DIGESTS.items()
+    }
+    assert {interface_of(word) for word in (0, 7, 8, native_digest() ^ 1, (1 << 64) - 1)} == {None}
+
+
+class _Closure(Struct):
+    function: i64
+    num_bound: i32
+
+
+class _Renamed(Struct):
+    number: i64
+    num_bound: i64
+
+
+_MORE_KINDS = IntEnum("Kind", {**{kind.name: kind.value for kind in abi.Kind}, "MAP": 15})
+_OTHER_FAMILIES = IntEnum("Family", {"TRAP": 0, "VALUE": 2, "TYPE": 1, "INDEX": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [
+        ("Closure", _Closure),
+        ("Closure", _Renamed),
+        ("Another", _Closure),
+        ("Kind", _MORE_KINDS),
+        ("Family", _OTHER_FAMILIES),
+        ("NO_MEMORY", abi.NO_MEMORY + 1),
+        ("THREAD_BYTES", 2048),
+    ],
+)
+def test_digest_is_another_after_each_change(name, other, monkeypatch):
+    before = interface_text()
+    monkeypatch.setattr(abi, name, other, raising=False)
+    assert interface_text() != before
+
+
+def test_digest_has_the_symbols_and_their_types(monkeypatch):
+    lines = interface_text().splitlines()
+    assert "heddle_turn: i32 (ptr)" in lines
+    monkeypatch.setattr(interface, "PROGRAM_SYMBOLS", (*PROGRAM_SYMBOLS, "heddle_new_one"))
+    assert "heddle_new_one" in interface_text()
 
 
 def test_types_of_the_interface_are_those_that_files_have():

@@ -13,7 +13,7 @@ import pytest
 from heddle.driver.compile import with_machine_code
 from heddle.runtime import DataType, Shape, cpu, load_module, variants_in
 from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact, write_artefact
-from heddle.runtime.native.library import NATIVE_ABI, OLDEST_ABI
+from heddle.runtime.native.interface import DIGESTS, NATIVE_ABI, OLDEST_ABI
 from heddle.runtime.processor import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
@@ -123,12 +123,27 @@ def test_the_present_version_has_memory_scopes(tmp_path: Path) -> None:
         load_module(tmp_path / "x.heddle")
 
 
-@pytest.mark.parametrize("abi", [OLDEST_ABI - 1, NATIVE_ABI + 1])
+def word_of_interface(path: Path) -> tuple[slice, int]:
+    """What a file says of its native interface, and where it does in its section `1/kernels`."""
+    needs = Writer()
+    write_needs(needs, load_module(path).imports[0].needs)
+    head = bytes(read_artefact(path)["1/kernels"].data)
+    end = len(head) - len(needs.bytes())
+    return slice(end - 8, end), int.from_bytes(head[end - 8 : end], "little")
+
+
+@pytest.mark.parametrize("abi", range(OLDEST_ABI, NATIVE_ABI + 1))
+def test_files_name_the_interface_of_their_code(abi: int) -> None:
+    """Which digest a number has cannot be changed: files of before have the other one."""
+    _, word = word_of_interface(golden.FOLDER / f"kernels_v3_abi{abi}_x86_64.heddle")
+    assert word == DIGESTS.get(abi, abi)
+
+
+@pytest.mark.parametrize("abi", [OLDEST_ABI - 1, NATIVE_ABI, NATIVE_ABI + 1, DIGESTS[NATIVE_ABI] ^ 1])
 def test_kernels_of_another_native_interface_are_refused(abi: int, tmp_path: Path) -> None:
     sections = {name: bytes(part.data) for name, part in read_artefact(KERNELS).items()}
-    head, needs = sections["1/kernels"], Writer()
-    write_needs(needs, load_module(KERNELS).imports[0].needs)
-    other = head[: -8 - len(needs.bytes())] + struct.pack("<Q", abi) + needs.bytes()
-    write_artefact(tmp_path / "x.heddle", {**sections, "1/kernels": other})
+    other = bytearray(sections["1/kernels"])
+    other[word_of_interface(KERNELS)[0]] = struct.pack("<Q", abi)
+    write_artefact(tmp_path / "x.heddle", {**sections, "1/kernels": bytes(other)})
     with pytest.raises(FormatError, match=r"(?s)F0110.*compile the model again"):
         load_module(tmp_path / "x.heddle")

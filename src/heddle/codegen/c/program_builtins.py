@@ -1,6 +1,8 @@
 """The machine's builtins in C: an emitter each. Messages are those of `heddle.vm.builtins`.
 
 An emitter that meets operands it does not know leaves the call to the host's builtin, which does the same.
+
+Over 450 lines: a table with an emitter for each builtin, in the order of `heddle.vm.builtins`.
 """
 
 from __future__ import annotations

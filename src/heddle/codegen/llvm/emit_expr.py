@@ -11,6 +11,8 @@ A division whose divisor is not constant may trap, so LLVM does not move it out 
 loop vectorizer (LLVM 22) then computes a quotient that is the same in all lanes for the first lane alone, and
 only if that lane meets the condition: the other lanes get garbage. Loops with such divisions are therefore
 marked not to be vectorized; divisions that were made before the condition are used again.
+
+Over 450 lines: one class, with a method for each node.
 """
 
 from __future__ import annotations

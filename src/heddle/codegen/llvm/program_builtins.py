@@ -3,6 +3,8 @@
 An emitter that meets operands it does not know (a shape heap that escaped, a scope, a dtype that is no
 constant) leaves the call to the host's builtin, which does the same. Messages are those of
 `heddle.vm.builtins`; `%v` stands for the type of a value.
+
+Over 450 lines: a table with an emitter for each builtin, in the order of `heddle.vm.builtins`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The commands and their options."""
+"""The commands and their options.
+
+Over 450 lines: the options of each command stand in its signature.
+"""
 
 from __future__ import annotations
 
@@ -53,6 +56,7 @@ from heddle.driver.run import (
 )
 from heddle.driver.run import run as run_model
 from heddle.support.diagnostics import UsageError
+from heddle.support.files import check_replaceable
 
 app = typer.Typer(
     help="Compile machine-learning models and run them.",
@@ -87,7 +91,7 @@ def run_app(args: list[str]) -> int:
 
 def _version(asked: bool) -> None:
     if asked:
-        from heddle import __version__
+        from heddle import __version__  # other commands start without it
 
         typer.echo(__version__)
         raise typer.Exit
@@ -106,7 +110,7 @@ def _compiled(found: Any, options: CompileOptions, executor: str | None, functio
     """A model for the machine, or for one of Relay's executors, which leaves other options no meaning."""
     if executor is None:
         return load_or_compile(found, options)
-    from heddle.driver.relay_run import compile_relay, refuse_others
+    from heddle.driver.relay_run import compile_relay, refuse_others  # other commands start without it
 
     refuse_others(*others)
     return compile_relay(found, executor, function, options)
@@ -142,7 +146,11 @@ def run_command(
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
 
     def command() -> int:
-        from heddle.driver.cli.show import progress_bar, show_report, show_text
+        from heddle.driver.cli.show import (  # other commands start without it
+            progress_bar,
+            show_report,
+            show_text,
+        )
 
         found = check_uncompiled(
             find_model(model),
@@ -171,7 +179,7 @@ def run_command(
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         _write_outputs(done, output)
         if compare is not None:
-            from heddle.driver.compare import compare as compare_with
+            from heddle.driver.compare import compare as compare_with  # other commands start without it
 
             done.report.comparison = compare_with(found, done, compare, repeat, done.report.num_threads)
         profiled = None
@@ -230,7 +238,7 @@ def compile_command(
     """
 
     def command() -> int:
-        from heddle.driver.cli.show import progress_bar, show_text
+        from heddle.driver.cli.show import progress_bar, show_text  # other commands start without it
         from heddle.driver.compile_profile import CompileProfile
 
         found = find_model(model)
@@ -309,17 +317,17 @@ def inspect_command(
     """Print a model as it is at a stage of its way from graph to machine code."""
 
     def command() -> int:
-        from heddle.driver.cli.show import show_text, show_variants
+        from heddle.driver.cli.show import show_text, show_variants  # other commands start without it
 
         found = check_uncompiled(find_model(model), target=target, precision=precision)
         if not found.is_compiled:
             check_no_variant(found, variant)
-            from heddle.driver.models import import_model
+            from heddle.driver.models import import_model  # other commands start without it
             from heddle.driver.stages import stage_text
 
             mod = import_model(found, trust=trust)
             if output is not None:
-                from heddle.driver.stages import write_stage
+                from heddle.driver.stages import write_stage  # other commands start without it
 
                 check_not_model(found, output)
                 written = write_stage(mod, stage, output, target, function, precision or FP32)
@@ -332,7 +340,7 @@ def inspect_command(
                 D0301, f"{model} is compiled already; --output is for stages that are script text"
             )
         if stage == "variants":
-            from heddle.runtime.variants import variants_in
+            from heddle.runtime.variants import variants_in  # other commands start without it
 
             if variant is not None:
                 raise UsageError(D0301, f"--stage variants shows all of them, got --variant {variant}")
@@ -347,7 +355,7 @@ def inspect_command(
                 f"a compiled model has no stage {stage!r}",
                 help="--stage bytecode shows its instructions, --stage variants what it is compiled for",
             )
-        from heddle.driver.disassembly import bytecode_text
+        from heddle.driver.disassembly import bytecode_text  # other commands start without it
 
         executable = load_or_compile(found, CompileOptions(variant=variant, trust=trust)).executable
         show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
@@ -386,7 +394,7 @@ def debug_command(
     """
 
     def command() -> int:
-        from heddle.driver.cli.show import progress_bar
+        from heddle.driver.cli.show import progress_bar  # other commands start without it
         from heddle.driver.debug import UNFUSED, DebugOptions, debug_session, open_debugger
         from heddle.vm.insight.console import read_script, split_commands
 
@@ -434,7 +442,7 @@ def explain_command(
     """Time each kernel of a call against what this machine can do, and tell what would help most."""
 
     def command() -> int:
-        from heddle.driver.cli.show import progress_bar, show_explanation
+        from heddle.driver.cli.show import progress_bar, show_explanation  # other commands start without it
         from heddle.driver.explain import ExplainOptions, explain
 
         found = check_uncompiled(find_model(model), target=target, precision=precision)
@@ -475,7 +483,7 @@ app.command("verify")(verify_command)
 @app.command("include-dir")
 def include_dir_command() -> None:
     """Print the folder of heddle.h, for `cc -I$(heddle include-dir)`."""
-    from heddle.driver.c_interface import INCLUDE_DIR
+    from heddle.driver.c_interface import INCLUDE_DIR  # other commands start without it
 
     typer.echo(str(INCLUDE_DIR))
 
@@ -483,7 +491,7 @@ def include_dir_command() -> None:
 @app.command("ops")
 def ops_command() -> None:
     """List the operators of the graph dialect."""
-    from heddle.driver.docs import operator_rows
+    from heddle.driver.docs import operator_rows  # other commands start without it
 
     for name, first_line in operator_rows():
         typer.echo(f"{name:<40} {first_line}")
@@ -492,7 +500,7 @@ def ops_command() -> None:
 @app.command("passes")
 def passes_command() -> None:
     """List the passes."""
-    from heddle.driver.docs import pass_rows
+    from heddle.driver.docs import pass_rows  # other commands start without it
 
     for name, first_line in pass_rows():
         typer.echo(f"{name:<28} {first_line}")
@@ -516,7 +524,7 @@ def _write_outputs(done: Any, folder: Path | None) -> None:
 
 def _profiled(compiled: Any, done: Any, function: str, as_json: Path | None, trace: Path | None) -> Any:
     """The profile of a call, written to the files that were asked for."""
-    from heddle.driver.debug import profile_run, write_json
+    from heddle.driver.debug import profile_run, write_json  # other commands start without it
 
     profiled = profile_run(compiled, done, function)
     if as_json is not None:
@@ -528,6 +536,5 @@ def _profiled(compiled: Any, done: Any, function: str, as_json: Path | None, tra
 
 def check_writable(path: Path) -> None:
     """Fail before the work where its result could not be kept. Raises: UsageError S0101."""
-    from heddle.support.files import check_replaceable
 
     check_replaceable(path)

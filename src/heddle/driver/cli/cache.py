@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from heddle.driver.cli.guard import ExitCode, guarded
+from heddle.support.private_cache import user_cache
+from heddle.support.settings import settings
 
 cache_app = typer.Typer(
     help="Look at, empty or check the cache of compiled programs and kernels.",
@@ -31,8 +33,6 @@ def info_command(as_json: _JsonOpt = False) -> None:
     """Where the cache is, how many files it holds, and how much room they take."""
 
     def command() -> int:
-        from heddle.support.private_cache import user_cache
-        from heddle.support.settings import settings
 
         cache = user_cache()
         cache.check()
@@ -55,7 +55,6 @@ def clear_command(as_json: _JsonOpt = False) -> None:
     """Remove all files of the cache, and the key under which they were written."""
 
     def command() -> int:
-        from heddle.support.private_cache import user_cache
 
         cache = user_cache()
         cache.check()
@@ -72,7 +71,6 @@ def verify_command(as_json: _JsonOpt = False) -> None:
     """
 
     def command() -> int:
-        from heddle.support.private_cache import user_cache
 
         cache = user_cache()
         cache.check()

@@ -23,7 +23,7 @@ def check_command(
     """Tell everything in an ONNX model that is not supported, and which sizes are free."""
 
     def command() -> int:
-        from heddle.driver.check import check
+        from heddle.driver.check import check  # other commands start without it
 
         found = check(model, memory)
         if as_json:

@@ -74,7 +74,9 @@ _FORMAT_WARNING = warnings.formatwarning
 def _command(args: list[str]) -> int:
     settings()  # one that is wrong is told before anything else is done
     try:
-        from heddle.driver.cli.app import run_app
+        from heddle.driver.cli.app import (
+            run_app,  # what options alone can answer is answered without the commands
+        )
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("typer", "rich", "click"):
             raise

@@ -60,7 +60,7 @@ def opt_command(
     """Run passes on script text and print what they make of it. Nothing in the text is executed."""
 
     def command() -> int:
-        from heddle.driver.cli.show import show_text
+        from heddle.driver.cli.show import show_text  # other commands start without it
         from heddle.driver.models import check_not_model, find_uncompiled, import_model, import_stdin
         from heddle.driver.opt import OptOptions, run_passes
         from heddle.driver.stages import check_script_name, write_module
@@ -89,7 +89,7 @@ def opt_command(
 
 
 def _show_list(target: str | None) -> None:
-    from heddle.driver.docs import pass_rows
+    from heddle.driver.docs import pass_rows  # other commands start without it
     from heddle.driver.passes import NAMED_PIPELINES, pass_class, pass_signature, pipeline_passes, steps_of
     from heddle.driver.targets import as_target
 

@@ -20,7 +20,7 @@ def keygen_command(
     """Make a pair of keys for signing."""
 
     def command() -> int:
-        from heddle.runtime.signature import make_keys
+        from heddle.runtime.signature import make_keys  # other commands start without it
 
         typer.echo(f"{key}: private, keep it; {make_keys(key)}: public, hand it out")
         return ExitCode.DONE
@@ -35,7 +35,7 @@ def sign_command(
     """Sign all bytes of a file; the signature is written beside it."""
 
     def command() -> int:
-        from heddle.runtime.signature import sign_file
+        from heddle.runtime.signature import sign_file  # other commands start without it
 
         typer.echo(str(sign_file(file, key)))
         return ExitCode.DONE
@@ -50,7 +50,7 @@ def verify_command(
     """Check that a file is what the owner of a key signed."""
 
     def command() -> int:
-        from heddle.runtime.signature import verify_file
+        from heddle.runtime.signature import verify_file  # other commands start without it
 
         verify_file(file, key)
         typer.echo(f"{file} is what the owner of {key} signed")

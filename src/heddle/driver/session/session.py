@@ -1,4 +1,7 @@
-"""A model behind one thread-safe call."""
+"""A model behind one thread-safe call.
+
+Over 450 lines: one class, whose methods keep one lock.
+"""
 
 from __future__ import annotations
 
@@ -438,7 +441,9 @@ def _executable_of(model: Any, options: CompileOptions) -> VMExecutable:
         raise UsageError(
             D0203, f"a session needs a program of the machine, got a module of kind {model.kind!r}"
         )
-    from heddle.driver.compile import compile as compile_module
+    from heddle.driver.compile import (
+        compile as compile_module,  # a session of a compiled file loads no compiler
+    )
 
     return _executable_of(
         compile_module(model, options.target, exec_mode=options.exec_mode, precision=options.precision),

@@ -39,6 +39,7 @@ class FunctionTable:
         return self.body_of(node.domain, node.op_type)
 
     def body_of(self, domain: str, op_type: str) -> FunctionProto | None:
+        """The model's own function for an operator; None where it has none."""
         return self._local.get((domain, op_type, ""))
 
     def schema(self, node: Node, opset: int) -> Any:
@@ -57,6 +58,7 @@ class FunctionTable:
         return self.schema(node, _MAX_VERSION)
 
     def has_body(self, node: Node, opset: int) -> bool:
+        """Whether ONNX defines the operator by a function of others."""
         schema = self.schema(node, opset)
         return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
 
@@ -97,9 +99,11 @@ class FunctionTable:
         return found
 
     def opsets_of(self, body: FunctionProto, outer: Mapping[str, int]) -> dict[str, int]:
+        """The operator sets in a function: its own over those around it."""
         return {**outer, **{plain_domain(item.domain): int(item.version) for item in body.opset_import}}
 
     def dtype_of(self, stored: TensorProto) -> str:
+        """The element type of a stored tensor. Raises: ImportModelError for one that is unknown."""
         return dtype_name(stored.data_type, f"tensor {stored.name!r}")
 
 

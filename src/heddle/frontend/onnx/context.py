@@ -5,11 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
 from heddle.frontend.codes import N0106, N0203, N0301
+from heddle.frontend.onnx.importing import Importing
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.values import Value, array_value, scalar, vector
 from heddle.graph.infer import type_of
@@ -20,9 +21,6 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import multiply
 from heddle.support.diagnostics import Code, ImportModelError
 
-if TYPE_CHECKING:
-    from heddle.frontend.onnx.importer import GraphImporter
-
 MISSING: Any = object()
 Result = Expr | Value | Sequence[Expr | Value]
 
@@ -31,9 +29,7 @@ class NodeContext:
     """Input numbers count as in the operator's specification; an optional input that is left out is
     absent."""
 
-    def __init__(
-        self, importer: GraphImporter, node: Node, inputs: Sequence[Value | None], opset: int
-    ) -> None:
+    def __init__(self, importer: Importing, node: Node, inputs: Sequence[Value | None], opset: int) -> None:
         self.importer = importer
         self.builder = importer.builder
         self.node = node
@@ -43,31 +39,39 @@ class NodeContext:
     # ---- failures
 
     def fail(self, code: Code, message: str, help: str | None = None) -> NoReturn:
+        """Raise an ImportModelError of a code about this node."""
         raise ImportModelError(code, f"{self.node.op_type}: {message}", help=help)
 
     def unsupported(self, message: str, help: str | None = None) -> NoReturn:
+        """Raise N0203: the node asks for what the importer does not do."""
         self.fail(N0203, message, help)
 
     def malformed(self, message: str) -> NoReturn:
+        """Raise N0106: the node breaks its operator's specification."""
         self.fail(N0106, message)
 
     # ---- inputs
 
     @property
     def num_inputs(self) -> int:
+        """How many inputs the node names, absent ones among them."""
         return len(self.inputs)
 
     @property
     def num_outputs(self) -> int:
+        """How many outputs the node names."""
         return len(self.node.outputs)
 
     def has(self, index: int) -> bool:
+        """Whether an input is there."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def has_output(self, index: int) -> bool:
+        """Whether an output is asked for."""
         return index < len(self.node.outputs) and bool(self.node.outputs[index])
 
     def value(self, index: int) -> Value:
+        """An input as it is known. Raises: ImportModelError N0106 where it is absent."""
         found = self.inputs[index] if index < len(self.inputs) else None
         if found is None:
             self.malformed(f"input {index} is missing")

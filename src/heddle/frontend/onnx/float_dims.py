@@ -12,15 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from heddle.frontend.onnx.importing import Importing
 from heddle.frontend.onnx.proto import numpy_dtype
 from heddle.prim import ops
 from heddle.prim.intrinsics import ceil, floor, trunc
 from heddle.prim.nodes import Cast, Div, FloatImm, IntImm, Mul, PrimExpr, constant
-
-if TYPE_CHECKING:
-    from heddle.frontend.onnx.importer import GraphImporter
 
 _MAX_NUMERATOR = {"float32": 1 << 4, "float64": 1 << 24}
 """The greatest odd part of a numerator whose product with a size is exact, up to sizes of 2**20 and 2**29."""
@@ -150,7 +147,7 @@ def _known(rule: Callable[[PrimExpr, str], _Scaled], expr: PrimExpr, dtype: str)
         return None
 
 
-def whole_dim(importer: GraphImporter, expr: PrimExpr, dtype: str, rounding: str) -> PrimExpr:
+def whole_dim(importer: Importing, expr: PrimExpr, dtype: str, rounding: str) -> PrimExpr:
     """A scaled dimension as an integer. `rounding`: "floor", "ceil" or "trunc". What no formula gives is
     computed once when the model runs, and has a name.
     """

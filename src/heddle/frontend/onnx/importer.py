@@ -3,6 +3,8 @@
 Names live in scopes: a branch of `If` sees the names around it; the body of a loop or function sees only what
 it is given. What was made from a value on demand (the tensor of a content, the elements of a run-time shape)
 is remembered as long as its bindings are visible.
+
+Over 450 lines: one class whose methods share the scopes of the walk.
 """
 
 from __future__ import annotations
@@ -127,12 +129,14 @@ class GraphImporter:
             self.params = params
 
     def lookup(self, name: str) -> Value:
+        """The value of a name. Raises: ImportModelError N0105 where none is visible."""
         found = self.scope.find(name)
         if found is None:
             raise ImportModelError(N0105, f"value {name!r} is used and not defined")
         return found
 
     def bind(self, name: str, value: Value) -> None:
+        """Give a name a value, in the scope that is open."""
         if name:
             self.scope.names[name] = value
             value.name = value.name or name
@@ -166,6 +170,10 @@ class GraphImporter:
         return self.functions.dtype_of(stored)
 
     def run_node(self, node: Node) -> None:
+        """Import a node. A survey goes on after one that fails."""
+        self.run_strictly(node)
+
+    def run_strictly(self, node: Node) -> None:
         """Import one node. Every failure is an ImportModelError at the node."""
         with at(ModelSpan(self.model.name, node.label, node.op_type)):
             try:

@@ -254,6 +254,7 @@ class Node:
 
 
 def plain_domain(domain: str) -> str:
+    """A domain's short name: ONNX's own is the empty one."""
     return "" if domain == "ai.onnx" else domain
 
 

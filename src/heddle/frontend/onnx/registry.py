@@ -134,10 +134,12 @@ def first_version(domain: str, name: str) -> int | None:
 
 
 def find_symbolic(domain: str, name: str) -> SymbolicRule | None:
+    """The rule on contents for an operator; None where it has none."""
     return _SYMBOLIC.get((domain, name))
 
 
 def denials(domain: str, name: str) -> list[Callable[[Any], str | None]]:
+    """What may refuse a node of an operator: each gives a reason, or None."""
     return _DENIALS.get((domain, name), [])
 
 

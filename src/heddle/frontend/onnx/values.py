@@ -86,14 +86,17 @@ def tensor_value(expr: Expr, name: str = "") -> Value:
 
 
 def array_value(array: np.ndarray[Any, Any], dtype: str = "", name: str = "") -> Value:
+    """A constant. `dtype` is said where numpy's is not the model's."""
     return Value(array=array, dtype=dtype or array.dtype.name, name=name)
 
 
 def content_value(content: np.ndarray[Any, Any], dtype: str = "int64") -> Value:
+    """A tensor of integers whose elements are scalar expressions."""
     return Value(content=content, dtype=dtype)
 
 
 def sequence_value(items: tuple[Value, ...]) -> Value:
+    """A sequence of known length."""
     return Value(items=items)
 
 
@@ -160,10 +163,13 @@ class Simplifier:
         return made
 
     def content(self, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """A content with simple elements, of the same shape."""
         return object_array([self(item) for item in content.reshape(-1)], content.shape)
 
     def dims(self, dims: Any) -> tuple[PrimExpr, ...]:
+        """Sizes, each in its simple form."""
         return tuple(self(dim) for dim in dims)
 
     def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether two sizes are the same whatever their variables are."""
         return a is b or self.analyzer.can_prove_equal(a, b)

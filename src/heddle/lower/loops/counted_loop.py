@@ -27,6 +27,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import AnyType, TupleType
 from heddle.lower.loops.numbers import Numbers
+from heddle.lower.normal_form import is_graph
 from heddle.prim.nodes import LT, PrimExpr, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import conjuncts, const
@@ -65,7 +66,7 @@ class CountedLoop:
 def counted_loop(mod: IRModule, var: GlobalVar) -> CountedLoop | None:
     """The loop that a function of a module is; None for any other function."""
     func = mod[var]
-    if not isinstance(func, Function) or func.dialect != "relax" or "global_symbol" in func.attrs:
+    if not isinstance(func, Function) or not is_graph(func) or "global_symbol" in func.attrs:
         return None
     return _Reader(mod, var, func).read()
 

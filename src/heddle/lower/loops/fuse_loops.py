@@ -37,6 +37,7 @@ from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.loops.counted_loop import CountedLoop, counted_loop
 from heddle.lower.loops.loop_kernel import LoopKernel, loop_kernel
 from heddle.lower.loops.numbers import Numbers
+from heddle.lower.normal_form import graph_functions
 from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
@@ -81,8 +82,8 @@ def _with_kernels(mod: IRModule, loops: dict[GlobalVar, CountedLoop]) -> IRModul
     """The module with calls of loops that became calls of loop functions; the same one where none did."""
     rewriter = _Caller(mod, loops)
     functions: dict[GlobalVar, Function] = {}
-    for var, func in mod.functions.items():
-        if func.dialect == "relax" and isinstance(func, Function):
+    for var, func in graph_functions(mod):
+        if isinstance(func, Function):
             rewriter.enter(var, func)
             made = rewriter.run(func)
             if rewriter.num_fused:

@@ -1,4 +1,7 @@
-"""Softmax, the normalisations and dropout."""
+"""Softmax, the normalisations and dropout.
+
+Over 450 lines: a table of records, one an operator.
+"""
 
 from __future__ import annotations
 

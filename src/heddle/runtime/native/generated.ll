@@ -99,12 +99,14 @@ declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare i64 @llvm.readcyclecounter()
 
+; Prepare the records of threads. Gives 0, or the system's error.
 define i32 @heddle_thread_setup() {
 entry:
   %v.1 = call i32 @pthread_key_create(ptr @thread_key, ptr @thread_exit)
   ret i32 %v.1
 }
 
+; Free the record and the scratch memory of a thread that ends.
 define internal void @thread_exit(ptr %record) {
 entry:
   br label %loop.1
@@ -127,6 +129,7 @@ after.3:
   ret void
 }
 
+; The record of this thread, made when it is first asked for; a shared spare one without memory.
 define ptr @heddle_thread() {
 entry:
   %v.1 = load i32, ptr @thread_key
@@ -153,6 +156,7 @@ after.14:
   ret ptr %made.7
 }
 
+; Set this thread's error: its word, its message, and the numbers that were expected and found.
 define void @heddle_set_error(i32 %word, ptr %message, i64 %expected, i64 %got) {
 entry:
   %v.1 = call ptr @heddle_thread()
@@ -265,6 +269,7 @@ after.41:
   ret ptr %at.43
 }
 
+; Give scratch memory back to this thread, which keeps some of it. Null is none.
 define void @heddle_workspace_free(ptr %usable) {
 entry:
   %v.4 = icmp eq ptr %usable, null
@@ -340,6 +345,7 @@ after.51:
   ret void
 }
 
+; Take a pool's lock; spins while another thread has it.
 define internal void @pool_lock(ptr %pool) {
 entry:
   br label %loop.1
@@ -355,6 +361,7 @@ after.3:
   ret void
 }
 
+; Give a pool's lock back.
 define internal void @pool_unlock(ptr %pool) {
 entry:
   %lock_at.1 = getelementptr i8, ptr %pool, i64 60
@@ -396,6 +403,7 @@ after.3:
   ret void
 }
 
+; Give the free blocks of a pool back to the system.
 define void @heddle_pool_trim(ptr %pool) {
 entry:
   call void @pool_lock(ptr %pool)
@@ -775,6 +783,7 @@ entry:
   ret void
 }
 
+; Say how many threads take part, and how many pauses an idle one spins.
 define void @heddle_pool_configure(i32 %threads, i32 %spins) {
 entry:
   store atomic i32 %threads, ptr @num_threads monotonic, align 4
@@ -947,6 +956,7 @@ after.60:
   br label %loop.1
 }
 
+; A thread of the pool: takes parts of loops for ever.
 define internal ptr @worker(ptr %unused) {
 entry:
   %room.1 = alloca [128 x i8], align 16
@@ -1290,6 +1300,7 @@ after.18:
   ret i32 %v.174
 }
 
+; `retain`, for compiled programs.
 define void @heddle_retain(i32 %kind, ptr %payload) {
 entry:
   %v.6 = icmp sge i32 %kind, 7
@@ -1568,6 +1579,7 @@ after.17:
   ret void
 }
 
+; Count one reference less of each value. Gives the list of dead objects, longer by those that died.
 define internal ptr @let_all_go(ptr %dead, ptr %values, i64 %count) "heddle-simplified" {
 entry:
   br label %loop.1
@@ -1675,6 +1687,7 @@ after.3:
   ret void
 }
 
+; `put`, for compiled programs.
 define void @heddle_put(ptr %context, ptr %register, i32 %kind, ptr %payload) "heddle-simplified" {
 entry:
   %old_kind.3 = load i32, ptr %register
@@ -1692,6 +1705,7 @@ after.17:
   ret void
 }
 
+; Put a value into a register, which lets go of what it held.
 define void @heddle_copy(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
 entry:
   %kind.1 = load i32, ptr %value
@@ -1730,12 +1744,14 @@ after.49:
   ret void
 }
 
+; Set the error U0601 with the bytes that the system did not give.
 define internal void @refuse_memory(i64 %size_bytes) cold noinline {
 entry:
   call void @heddle_set_error(i32 153856, ptr @no_system_memory, i64 0, i64 %size_bytes)
   ret void
 }
 
+; A new object's payload, of a count of 1; null with an error. `size_bytes` are the payload's.
 define ptr @heddle_new(i32 %kind, i64 %size_bytes, ptr %owner, i32 %flags) {
 entry:
   %v.3 = add i64 %size_bytes, 32
@@ -1812,6 +1828,8 @@ after.3:
   ret i32 %v.52
 }
 
+; Put a storage into a register, for so many elements. `element`: bytes of one. Errors: U0601, U0602,
+; V0406.
 define internal i32 @alloc_any_storage(ptr %context, ptr %register, i64 %rank, ptr %sizes, i64 %element, i32 %device) {
 entry:
   br label %loop.3
@@ -1883,6 +1901,7 @@ after.73:
   ret i32 0
 }
 
+; Put a tensor in a storage into a register; `start` is in bytes. Errors: V0403 where it does not fit.
 define i32 @heddle_alloc_tensor(ptr %context, ptr %register, ptr %storage, i64 %start, i64 %rank, ptr %sizes, i32 %dtype) "heddle-simplified" {
 entry:
   br label %loop.3
@@ -2219,6 +2238,7 @@ after.175:
   ret i32 0
 }
 
+; Put a shape of `count` sizes into a register.
 define i32 @heddle_make_shape(ptr %context, ptr %register, i64 %count, ptr %sizes) "heddle-simplified" {
 entry:
   %v.1 = mul i64 8, %count
@@ -2266,6 +2286,7 @@ after.42:
   ret i32 0
 }
 
+; Put a tuple of `count` values into a register, which counts them.
 define i32 @heddle_make_tuple(ptr %context, ptr %register, i64 %count, ptr %items) "heddle-simplified" {
 entry:
   %v.1 = mul i64 16, %count
@@ -2350,6 +2371,7 @@ after.91:
   ret i32 0
 }
 
+; Put a closure into a register: a function's number and `count` values that it binds.
 define i32 @heddle_make_closure(ptr %context, ptr %register, i64 %function, i64 %count, ptr %items) "heddle-simplified" {
 entry:
   %v.1 = mul i64 16, %count
@@ -2436,6 +2458,7 @@ after.92:
   ret i32 0
 }
 
+; Set the error V0404 with the index and the tuple's length. Gives `Status.FAILED`.
 define internal i32 @refuse_item(ptr %tuple_at, i64 %index) cold noinline {
 entry:
   %v.1 = load i64, ptr %tuple_at
@@ -2443,6 +2466,7 @@ entry:
   ret i32 -1
 }
 
+; Put a field of a tuple into a register. Errors: V0404.
 define i32 @heddle_tuple_getitem(ptr %context, ptr %register, ptr %tuple_at, i64 %index) "heddle-simplified" {
 entry:
   %v.4 = load i64, ptr %tuple_at
@@ -3520,6 +3544,7 @@ after.15:
   ret i32 %status.18
 }
 
+; Set the error V0402 with a value's kind. Gives `Status.FAILED`.
 define internal i32 @refuse_kind(ptr %message, ptr %value) cold noinline {
 entry:
   %v.1 = call i64 @heddle_kind_of(ptr %value)
@@ -3549,6 +3574,7 @@ after.3:
   ret i64 %v.21
 }
 
+; Put a value of a data type into a register: its constructor's tag and `count` fields.
 define i32 @heddle_make_data(ptr %context, ptr %register, i64 %tag, i64 %count, ptr %items) "heddle-simplified" {
 entry:
   %v.1 = mul i64 16, %count
@@ -3663,6 +3689,7 @@ after.18:
   ret i32 %v.24
 }
 
+; Put a field into a register. Errors: V0402 for no data type's value, V0404 for no such field.
 define i32 @heddle_get_field(ptr %context, ptr %register, ptr %value, i64 %index) "heddle-simplified" {
 entry:
   %v.7 = load i32, ptr %value
@@ -3696,6 +3723,7 @@ after.23:
   ret i32 0
 }
 
+; Put a new reference to a value into a register.
 define i32 @heddle_make_ref(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
 entry:
   %v.3 = add i64 16, 32
@@ -3776,6 +3804,7 @@ after.88:
   ret i32 0
 }
 
+; Put what a reference holds into a register. Errors: V0402.
 define i32 @heddle_read_ref(ptr %context, ptr %register, ptr %value) "heddle-simplified" {
 entry:
   %v.4 = load i32, ptr %value
@@ -3791,6 +3820,7 @@ after.3:
   ret i32 0
 }
 
+; Let a reference hold another value. Errors: V0402.
 define i32 @heddle_write_ref(ptr %context, ptr %to, ptr %value) "heddle-simplified" {
 entry:
   %v.4 = load i32, ptr %to
@@ -5122,6 +5152,7 @@ entry:
   ret i32 %v.9
 }
 
+; Set the error V0305. Gives `Status.FAILED`.
 define internal i32 @refuse_depth() cold noinline {
 entry:
   call void @heddle_set_error(i32 78080, ptr @too_deep, i64 0, i64 0)
@@ -5785,6 +5816,7 @@ after.3:
   ret void
 }
 
+; Set the error V0408 with the kind that a register holds.
 define internal void @wrong_kind(ptr %message, ptr %register) cold noinline {
 entry:
   %v.1 = call i64 @heddle_kind_of(ptr %register)

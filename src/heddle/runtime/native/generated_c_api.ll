@@ -188,6 +188,7 @@ after.27:
   ret void
 }
 
+; What a C program has in place of the host: an error V0301. Gives `Status.FAILED`.
 define internal i32 @refuse_host(ptr %context, i64 %function, ptr %args, i64 %count, ptr %register) {
 entry:
   call void @heddle_set_error(i32 77056, ptr @needs_host, i64 0, i64 0)
@@ -220,6 +221,7 @@ after.4:
   ret ptr %v.1
 }
 
+; Free a program and its last results. Null is no program.
 define void @heddle_close(ptr %program) {
 entry:
   %v.4 = icmp ne ptr %program, null
@@ -233,6 +235,7 @@ after.3:
   ret void
 }
 
+; Run a function on tensors and keep its results. 0, or -1 with an error: V0301 for an unknown name.
 define i32 @heddle_run(ptr %program, ptr %name, ptr %inputs, i32 %num_inputs) {
 entry:
   %result_at.1 = getelementptr i8, ptr %program, i64 152
@@ -352,6 +355,7 @@ after.83:
   ret i32 %status.92
 }
 
+; How many tensors the last run gave; 0 after one that failed.
 define i32 @heddle_num_outputs(ptr %program) {
 entry:
   %result_at.1 = getelementptr i8, ptr %program, i64 152

@@ -89,6 +89,7 @@ after.10:
   ret i32 0
 }
 
+; Lock every pool, so that no thread is inside one while the process forks.
 define void @heddle_fork_before() {
 entry:
   %known.1 = load atomic ptr, ptr @known_pools acquire, align 8
@@ -108,6 +109,7 @@ after.4:
   ret void
 }
 
+; Unlock what `heddle_fork_before` locked.
 define void @heddle_fork_parent() {
 entry:
   %held.1 = load ptr, ptr @held_pools
@@ -126,6 +128,7 @@ after.4:
   ret void
 }
 
+; Unlock the pools in the new process, which has no workers yet.
 define void @heddle_fork_child() {
 entry:
   call void @heddle_fork_parent()
@@ -188,6 +191,7 @@ after.8:
   ret ptr %result.17
 }
 
+; Tell numpy's type of arrays, and its element types with their words.
 define void @heddle_arrays_configure(ptr %type, ptr %elements, i64 %count) {
 entry:
   store ptr %type, ptr @array_type
@@ -250,6 +254,7 @@ after.18:
   ret ptr %result.0.15
 }
 
+; Let go of the tensor that a capsule holds.
 define internal void @end_tensor(ptr %capsule) {
 entry:
   %v.1 = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)
@@ -411,6 +416,7 @@ after.78:
   ret ptr %made.75
 }
 
+; Tell where tensors keep their header and owner, and the host's functions for rare calls.
 define void @heddle_glue_configure(ptr %type, i64 %header, i64 %owner, ptr %slow, ptr %raises) {
 entry:
   store ptr %type, ptr @tensor_type
@@ -421,6 +427,7 @@ entry:
   ret void
 }
 
+; Let Python make the call, for arguments that this code does not read.
 define internal ptr @call_slowly(ptr %self, ptr %args, i64 %count) cold noinline {
 entry:
   %v.1 = load ptr, ptr @slow_call
@@ -428,6 +435,7 @@ entry:
   ret ptr %v.2
 }
 
+; The product of a tensor's sizes.
 define internal i64 @num_elements(ptr %tensor) {
 entry:
   %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
@@ -451,6 +459,7 @@ after.7:
   ret i64 %result.8
 }
 
+; Call a kernel from Python: `self` is bound to it. Gives None, or null with an exception.
 define ptr @heddle_call_kernel(ptr %self, ptr %args, i64 %count) {
 entry:
   %v.4 = icmp sgt i64 %count, 4096
@@ -749,6 +758,7 @@ after.145:
   ret ptr %v.160
 }
 
+; Let Python make an object of a value; null with an exception.
 define internal ptr @ask_from_native(ptr %keep, ptr %value) {
 entry:
   %v.1 = load ptr, ptr @from_native
@@ -757,6 +767,7 @@ entry:
   ret ptr %v.3
 }
 
+; The tuple or value of a data type that a value is, with its parts; null with an exception.
 define internal ptr @sequence_object(ptr %keep, ptr %value, i1 %is_alone) {
 entry:
   %payload_at.5 = getelementptr i8, ptr %value, i64 8
@@ -999,6 +1010,7 @@ after.9:
   ret i1 %v.156
 }
 
+; Let Python make a value of an object. False with an exception.
 define internal i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
   %v.1 = load ptr, ptr @to_native
@@ -1539,6 +1551,7 @@ entry:
   ret ptr null
 }
 
+; Tell where storages of Python keep their lease and their allocator.
 define void @heddle_storage_configure(ptr %type, i64 %lease, i64 %allocator) {
 entry:
   store ptr %type, ptr @storage_type
@@ -1547,6 +1560,7 @@ entry:
   ret void
 }
 
+; Let go of the storage that a capsule holds.
 define internal void @end_lease(ptr %capsule) {
 entry:
   %v.1 = call ptr @PyCapsule_GetPointer(ptr %capsule, ptr null)

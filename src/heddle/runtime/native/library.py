@@ -5,8 +5,7 @@ The object code is kept in the cache folder under a hash of the text, the proces
 behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
 compiling about 50.
 
-Exported symbols that kernels may use are listed in `KERNEL_SYMBOLS`, those of compiled programs in
-`PROGRAM_SYMBOLS`.
+Which of its symbols object code may use stands in `interface.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from string import Template
 from typing import Any
 
 from heddle.runtime.codes import U0502, U0701
+from heddle.runtime.native.interface import KERNEL_SYMBOLS, PROGRAM_SYMBOLS
 from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.native.optimise import simplify_marked
@@ -32,68 +32,6 @@ from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import settings
 
-NATIVE_ABI = 6
-"""The interface between object code in files and this library: the kernels' calling convention, values,
-contexts, and the symbols below. To change one of them means to raise it. Version 2 added tensors in frames
-(flag 4), devices in storages, `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its
-like, `heddle_drop_tensor`, `heddle_drop_storage` and `heddle_call_by_words`; version 4 the kinds 13 and 14,
-with `heddle_make_data`, `heddle_make_ref` and their like, and segments of stack (`heddle_grow`); version 5
-`heddle_check_args`; version 6 `heddle_turn`. What was compiled for an older version runs unchanged."""
-OLDEST_ABI = 1
-"""The first version whose object code this library still serves."""
-KERNEL_SYMBOLS = (
-    "heddle_check_args",
-    "heddle_parallel_for",
-    "heddle_request_tiles",
-    "heddle_set_error",
-    "heddle_workspace_alloc",
-    "heddle_workspace_free",
-)
-PROGRAM_SYMBOLS = (
-    "heddle_again",
-    "heddle_alloc_storage",
-    "heddle_alloc_tensor",
-    "heddle_call",
-    "heddle_call_by_words",
-    "heddle_condition",
-    "heddle_copy",
-    "heddle_drop_storage",
-    "heddle_drop_tensor",
-    "heddle_enter",
-    "heddle_room",
-    "heddle_fail",
-    "heddle_frame_tensor",
-    "heddle_frame_view",
-    "heddle_get_field",
-    "heddle_grow",
-    "heddle_has_room",
-    "heddle_has_tag",
-    "heddle_invoke",
-    "heddle_kind_of",
-    "heddle_leave",
-    "heddle_make_closure",
-    "heddle_make_data",
-    "heddle_make_ref",
-    "heddle_make_shape",
-    "heddle_make_tuple",
-    "heddle_put",
-    "heddle_read_ref",
-    "heddle_release",
-    "heddle_release_all",
-    "heddle_reshape",
-    "heddle_retain",
-    "heddle_sequence_concat",
-    "heddle_sequence_erase",
-    "heddle_sequence_insert",
-    "heddle_sequence_split",
-    "heddle_sizes",
-    "heddle_stack_chain",
-    "heddle_tuple_getitem",
-    "heddle_tuple_reset",
-    "heddle_turn",
-    "heddle_write_ref",
-)
-"""What compiled functions of the machine use besides: see `source/`."""
 _KERNEL_PREFIX = "heddle_kernel_"
 _OTHER_SYMBOLS = (
     "heddle_thread",

@@ -23,7 +23,7 @@ _Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
 def _pillow() -> Any:
     try:
-        from PIL import Image
+        from PIL import Image  # an extra: only images need it
     except ImportError as error:
         raise MissingDependencyError(
             V0412, "decoding images needs the package 'pillow'", help=pip_install("image")

@@ -195,6 +195,7 @@ def write_dtype(to: Pointer[u8], word: i64) -> Pointer[u8]:
 
 @inline
 def num_threads_wanted() -> u32:
+    """How many threads the environment asks for, or the processors there are; at least 1."""
     given = getenv(threads_variable)
     wish = i32(sysconf(SC_NPROCESSORS)) if given == null else atoi(given)
     return u32(min(max(wish, 1), MAX_THREADS))
@@ -221,6 +222,7 @@ def set_up() -> None:
 def refuse_host(
     context: Pointer[Context], function: i64, args: Pointer[Value], count: i64, register: Pointer[Value]
 ) -> i32:
+    """What a C program has in place of the host: an error V0301. Gives `Status.FAILED`."""
     heddle_set_error(NO_FUNCTION, needs_host, 0, 0)
     return Status.FAILED
 
@@ -240,6 +242,7 @@ def heddle_open() -> Pointer[Program]:
 
 @export
 def heddle_close(program: Pointer[Program]) -> None:
+    """Free a program and its last results. Null is no program."""
     if program != null:
         heddle_release_all(null, program.result, 1)
         free(program)
@@ -287,6 +290,7 @@ def lend_inputs(inputs: Pointer[Pointer[DLTensor]], values: Pointer[Value], coun
 def heddle_run(
     program: Pointer[Program], name: Pointer[u8], inputs: Pointer[Pointer[DLTensor]], num_inputs: i32
 ) -> i32:
+    """Run a function on tensors and keep its results. 0, or -1 with an error: V0301 for an unknown name."""
     heddle_release_all(null, program.result, 1)
     number = find_function(name)
     if number < 0:
@@ -314,6 +318,7 @@ def heddle_run(
 
 @export
 def heddle_num_outputs(program: Pointer[Program]) -> i32:
+    """How many tensors the last run gave; 0 after one that failed."""
     kind = program.result.kind
     if kind == Kind.TENSOR:
         return 1

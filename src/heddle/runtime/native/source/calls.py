@@ -66,6 +66,7 @@ def run_code(context: Pointer[Context], code: Code, args: Pointer[Value], regist
 def call_host(
     context: Pointer[Context], function: i64, args: Pointer[Value], count: i64, register: Pointer[Value]
 ) -> i32:
+    """Let the host's builtin do a call; on the thread's own stack where the program is on a segment."""
     if context.home != null:
         return call_at_home(context, context.host_call, function, args, count, register)
     host_call = cast(HostCall, context.host_call)
@@ -136,6 +137,8 @@ def heddle_call_by_words(
 def read_operand(
     context: Pointer[Context], registers: Pointer[Value], to: Pointer[Value], operand: i64, number: i64
 ) -> None:
+    """Copy what an operand spells into `to`: a register, a constant, or a value of that kind. Counts
+    nothing."""
     if operand == Operand.REGISTER:
         copy(to, registers[number])
     elif operand == Operand.CONSTANT:

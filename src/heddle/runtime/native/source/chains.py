@@ -47,6 +47,7 @@ def tensor_bytes(tensor: Pointer[DLTensor]) -> i64:
 
 @inline
 def tensor_in(register: Pointer[Value]) -> Pointer[DLTensor]:
+    """The tensor that a value is; it must be one."""
     return cast(Pointer[DLTensor], payload_of(register))
 
 
@@ -64,6 +65,7 @@ def older(pair: Pointer[Value]) -> Pointer[Value]:
 
 @inline
 def last_row(pair: Pointer[Value]) -> Pointer[Value]:
+    """The last row of a chain: the second value of its pair."""
     return items_of(cast(Pointer[Counted], payload_of(pair)))[1]
 
 
@@ -87,6 +89,7 @@ def chain_start(chain: Pointer[Value]) -> tuple[Pointer[Value], i64]:
 
 @inline
 def is_start(value: Pointer[Value]) -> bool:
+    """Whether a value is what a chain starts from: a compact tensor of rank 1 or more."""
     if value.kind != Kind.TENSOR:
         return False
     return tensor_in(value).rank > 0 and is_compact(tensor_in(value))

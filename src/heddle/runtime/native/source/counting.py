@@ -67,6 +67,7 @@ host_drop = Global(HostDrop)  # drops an object of the host; its lock is held
 
 @inline
 def hold_storage(storage: Address) -> None:
+    """Count one reference more of a storage, which threads share."""
     shared_count(storage).add(1, RELAXED)
 
 
@@ -78,6 +79,7 @@ def hold(payload: Address) -> None:
 
 @inline
 def retain(kind: i32, payload: Address) -> None:
+    """Count one reference more of a value; numbers have none."""
     if kind >= Kind.TENSOR:
         if kind == Kind.STORAGE:
             hold_storage(payload)
@@ -87,6 +89,7 @@ def retain(kind: i32, payload: Address) -> None:
 
 @export
 def heddle_retain(kind: i32, payload: Address) -> None:
+    """`retain`, for compiled programs."""
     retain(kind, payload)
 
 
@@ -190,6 +193,7 @@ def let_go(dead: Pointer[Head], kind: i32, payload: Address) -> Pointer[Head]:
 @simplified
 @native
 def let_all_go(dead: Pointer[Head], values: Pointer[Value], count: i64) -> Pointer[Head]:
+    """Count one reference less of each value. Gives the list of dead objects, longer by those that died."""
     number: i64 = 0
     while number < count:
         kind = values[number].kind
@@ -255,12 +259,14 @@ def put(context: Pointer[Context], register: Pointer[Value], kind: i32, payload:
 @simplified
 @export
 def heddle_put(context: Pointer[Context], register: Pointer[Value], kind: i32, payload: Address) -> None:
+    """`put`, for compiled programs."""
     put(context, register, kind, payload)
 
 
 @simplified
 @export
 def heddle_copy(context: Pointer[Context], register: Pointer[Value], value: Pointer[Value]) -> None:
+    """Put a value into a register, which lets go of what it held."""
     kind = value.kind
     payload = payload_of(value)
     retain(kind, payload)

@@ -20,6 +20,7 @@ no_such_field = Text("field %g is out of range: the value of a data type has %e 
 
 @cold
 def refuse_kind(message: Pointer[u8], value: Pointer[Value]) -> i32:
+    """Set the error V0402 with a value's kind. Gives `Status.FAILED`."""
     heddle_set_error(WRONG_KIND, message, 0, heddle_kind_of(value))
     return Status.FAILED
 
@@ -35,6 +36,7 @@ def data_in(value: Pointer[Value]) -> Pointer[Data]:
 def heddle_make_data(
     context: Pointer[Context], register: Pointer[Value], tag: i64, count: i64, items: Pointer[Value]
 ) -> i32:
+    """Put a value of a data type into a register: its constructor's tag and `count` fields."""
     size_bytes = i64(size_of(Data)) + i64(size_of(Value)) * count
     made = cast(Pointer[Data], new_object(Kind.DATA, size_bytes, null, 0))
     if made == null:
@@ -62,6 +64,7 @@ def heddle_has_tag(value: Pointer[Value], tag: i64) -> i32:
 def heddle_get_field(
     context: Pointer[Context], register: Pointer[Value], value: Pointer[Value], index: i64
 ) -> i32:
+    """Put a field into a register. Errors: V0402 for no data type's value, V0404 for no such field."""
     data = data_in(value)
     if data == null:
         return refuse_kind(no_data, value)
@@ -78,6 +81,7 @@ def heddle_get_field(
 @simplified
 @export
 def heddle_make_ref(context: Pointer[Context], register: Pointer[Value], value: Pointer[Value]) -> i32:
+    """Put a new reference to a value into a register."""
     made = new_object(Kind.REFERENCE, i64(size_of(Reference)), null, 0)
     if made == null:
         return Status.FAILED
@@ -89,6 +93,7 @@ def heddle_make_ref(context: Pointer[Context], register: Pointer[Value], value: 
 @simplified
 @export
 def heddle_read_ref(context: Pointer[Context], register: Pointer[Value], value: Pointer[Value]) -> i32:
+    """Put what a reference holds into a register. Errors: V0402."""
     if value.kind != Kind.REFERENCE:
         return refuse_kind(no_reference, value)
     heddle_copy(context, register, held_by(payload_of(value)))
@@ -98,6 +103,7 @@ def heddle_read_ref(context: Pointer[Context], register: Pointer[Value], value: 
 @simplified
 @export
 def heddle_write_ref(context: Pointer[Context], to: Pointer[Value], value: Pointer[Value]) -> i32:
+    """Let a reference hold another value. Errors: V0402."""
     if to.kind != Kind.REFERENCE:
         return refuse_kind(no_reference, to)
     heddle_copy(context, held_by(payload_of(to)), value)

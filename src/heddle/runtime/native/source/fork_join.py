@@ -121,6 +121,7 @@ def heddle_pool_reset() -> None:
 
 @export
 def heddle_pool_configure(threads: u32, spins: i32) -> None:
+    """Say how many threads take part, and how many pauses an idle one spins."""
     num_threads.store(threads, RELAXED)
     spin_limit.store(spins, RELAXED)
 
@@ -226,12 +227,14 @@ def is_here(mark: Pointer[Atomic[i32]]) -> bool:
 
 @inline
 def has_work() -> bool:
+    """Whether parts of a loop are left that no thread has taken."""
     seen = ticket.load(SEQ_CST)
     return (seen & 65535) < ((seen >> 16) & 65535)
 
 
 @inline
 def sleep_until_work() -> None:
+    """Wait for a loop, without using the processor."""
     pthread_mutex_lock(lock)
     sleepers.add(1, SEQ_CST)
     while not has_work():
@@ -242,6 +245,7 @@ def sleep_until_work() -> None:
 
 @native
 def worker(unused: Address) -> Address:
+    """A thread of the pool: takes parts of loops for ever."""
     signals = local(Signals)
     sigfillset(signals)
     pthread_sigmask(SIG_BLOCK, signals, null)
@@ -281,6 +285,7 @@ def start_workers(wanted: u32) -> None:
 
 @inline
 def sleep_until_done(parts: u64) -> None:
+    """Wait until all parts of a loop are done, without using the processor."""
     pthread_mutex_lock(lock)
     caller_waits.store(1, SEQ_CST)
     while done.load(SEQ_CST) != parts:

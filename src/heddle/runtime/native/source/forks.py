@@ -44,6 +44,7 @@ def heddle_pool_register(pool: Pointer[Pool]) -> i32:
 
 @export
 def heddle_fork_before() -> None:
+    """Lock every pool, so that no thread is inside one while the process forks."""
     known = known_pools.load(ACQUIRE)
     held_pools.value = known
     while known != null:
@@ -53,6 +54,7 @@ def heddle_fork_before() -> None:
 
 @export
 def heddle_fork_parent() -> None:
+    """Unlock what `heddle_fork_before` locked."""
     held = held_pools.value
     while held != null:
         pool_unlock(held.pool)
@@ -61,5 +63,6 @@ def heddle_fork_parent() -> None:
 
 @export
 def heddle_fork_child() -> None:
+    """Unlock the pools in the new process, which has no workers yet."""
     heddle_fork_parent()
     heddle_pool_reset()

@@ -78,6 +78,7 @@ def heddle_drop_tensor(
 
 @inline
 def drop_object(context: Pointer[Context], register: Pointer[Value]) -> None:
+    """Empty a register and let go of what it held."""
     kind = register.kind
     register.kind = Kind.NONE
     if kind >= Kind.TENSOR:
@@ -94,6 +95,7 @@ def heddle_drop_storage(register: Pointer[Value]) -> None:
 
 @cold
 def wrong_kind(message: Pointer[u8], register: Pointer[Value]) -> None:
+    """Set the error V0408 with the kind that a register holds."""
     heddle_set_error(BAD_OPERANDS, message, 0, heddle_kind_of(register))
 
 

@@ -49,6 +49,7 @@ def heddle_glue_configure(
     slow: Pointer[HostObject],
     raises: Pointer[HostObject],
 ) -> None:
+    """Tell where tensors keep their header and owner, and the host's functions for rare calls."""
     tensor_type.value = type
     header_slot.value = header
     owner_slot.value = owner
@@ -58,11 +59,13 @@ def heddle_glue_configure(
 
 @cold
 def call_slowly(self: Object, args: Pointer[Object], count: i64) -> Object:
+    """Let Python make the call, for arguments that this code does not read."""
     return call_with_tuple(slow_call.value, self, args, count)
 
 
 @native
 def num_elements(tensor: Pointer[DLTensor]) -> i64:
+    """The product of a tensor's sizes."""
     result: i64 = 1
     axis: i32 = 0
     rank = tensor.rank
@@ -82,6 +85,7 @@ def set_float(value: Pointer[Value], found: Object) -> None:
 
 @inline
 def set_bool(value: Pointer[Value], found: Object) -> None:
+    """Make a value of a bool of Python's."""
     value.kind = Kind.BOOL
     value.payload = i64(found == _Py_TrueStruct)
 
@@ -97,6 +101,7 @@ def set_int(value: Pointer[Value], found: Object) -> bool:
 
 @export
 def heddle_call_kernel(self: Object, args: Pointer[Object], count: i64) -> Object:
+    """Call a kernel from Python: `self` is bound to it. Gives None, or null with an exception."""
     if count > MOST_ARGS:
         return call_slowly(self, args, count)
     tensors = tensor_type.value
@@ -132,6 +137,7 @@ def heddle_call_kernel(self: Object, args: Pointer[Object], count: i64) -> Objec
 
 @inline
 def run_kernel(self: Object, values: Pointer[Value], count: i32, work: u64) -> Object:
+    """Run a kernel on values, without Python's lock where there is much work. Gives None, or null."""
     record = cast(Pointer[KernelRecord], content_of(bound_to(self).record))
     kernel = cast(Kernel, record.code)
     status: i32 = 0

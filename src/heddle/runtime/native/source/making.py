@@ -52,6 +52,7 @@ FEW_BYTES = 1 << 12
 
 @cold
 def refuse_memory(size_bytes: u64) -> None:
+    """Set the error U0601 with the bytes that the system did not give."""
     heddle_set_error(NO_MEMORY, no_system_memory, 0, i64(size_bytes))
 
 
@@ -72,6 +73,7 @@ def new_object(kind: i32, size_bytes: i64, owner: Address, flags: i32) -> Addres
 
 @export
 def heddle_new(kind: i32, size_bytes: i64, owner: Address, flags: i32) -> Address:
+    """A new object's payload, of a count of 1; null with an error. `size_bytes` are the payload's."""
     return new_object(kind, size_bytes, owner, flags)
 
 
@@ -117,6 +119,7 @@ def device_number(table: Pointer[PoolTable], device: i32) -> u64:
 
 @inline
 def pool_in(table: Pointer[PoolTable], number: u64) -> Pointer[Pool]:
+    """The pool of a device; the number must be below the table's count."""
     return cast(Pointer[Pointer[Pool]], offset(table, 1))[number]
 
 
@@ -154,6 +157,8 @@ def alloc_any_storage(
     element: i64,
     device: i32,
 ) -> i32:
+    """Put a storage into a register, for so many elements. `element`: bytes of one. Errors: U0601, U0602,
+    V0406."""
     size_bytes = bytes_of(product(rank, sizes), element)
     table = context.pools
     number = device_number(table, device)
@@ -169,6 +174,7 @@ def alloc_any_storage(
 
 @inline
 def memory_of(storage: Pointer[Storage]) -> Address:
+    """Where a storage's memory begins."""
     return cast(Address, offset(storage, 1))
 
 
@@ -225,6 +231,7 @@ def heddle_alloc_tensor(
     sizes: Pointer[i64],
     dtype: i32,
 ) -> i32:
+    """Put a tensor in a storage into a register; `start` is in bytes. Errors: V0403 where it does not fit."""
     count = product(rank, sizes)
     end = bytes_of(count, element_bytes(dtype)) + start
     if (u64(end) > u64(storage.size_bytes)) | ((count | start) < 0):
@@ -274,6 +281,7 @@ def heddle_reshape(
 def heddle_make_shape(
     context: Pointer[Context], register: Pointer[Value], count: i64, sizes: Pointer[i64]
 ) -> i32:
+    """Put a shape of `count` sizes into a register."""
     shape = cast(Pointer[Counted], new_object(Kind.SHAPE, i64(size_of(Counted)) + 8 * count, null, 0))
     if shape == null:
         return Status.FAILED
@@ -288,6 +296,7 @@ def heddle_make_shape(
 def heddle_make_tuple(
     context: Pointer[Context], register: Pointer[Value], count: i64, items: Pointer[Value]
 ) -> i32:
+    """Put a tuple of `count` values into a register, which counts them."""
     size_bytes = i64(size_of(Counted)) + i64(size_of(Value)) * count
     made = cast(Pointer[Counted], new_object(Kind.TUPLE, size_bytes, null, 0))
     if made == null:
@@ -303,6 +312,7 @@ def heddle_make_tuple(
 def heddle_make_closure(
     context: Pointer[Context], register: Pointer[Value], function: i64, count: i64, items: Pointer[Value]
 ) -> i32:
+    """Put a closure into a register: a function's number and `count` values that it binds."""
     size_bytes = i64(size_of(Closure)) + i64(size_of(Value)) * count
     closure = cast(Pointer[Closure], new_object(Kind.CLOSURE, size_bytes, null, 0))
     if closure == null:
@@ -319,6 +329,7 @@ def heddle_make_closure(
 
 @cold
 def refuse_item(tuple_at: Pointer[Counted], index: i64) -> i32:
+    """Set the error V0404 with the index and the tuple's length. Gives `Status.FAILED`."""
     heddle_set_error(NO_ITEM, no_such_item, tuple_at.count, index)
     return Status.FAILED
 
@@ -328,6 +339,7 @@ def refuse_item(tuple_at: Pointer[Counted], index: i64) -> i32:
 def heddle_tuple_getitem(
     context: Pointer[Context], register: Pointer[Value], tuple_at: Pointer[Counted], index: i64
 ) -> i32:
+    """Put a field of a tuple into a register. Errors: V0404."""
     if u64(index) >= u64(tuple_at.count):
         return refuse_item(tuple_at, index)
     heddle_copy(context, register, items_of(tuple_at)[index])

@@ -48,12 +48,14 @@ HUGE_PAGE_BYTES = 2 << 20
 
 @native
 def pool_lock(pool: Pointer[Pool]) -> None:
+    """Take a pool's lock; spins while another thread has it."""
     while pool.lock.exchange(1, ACQUIRE) != 0:
         pause()
 
 
 @native
 def pool_unlock(pool: Pointer[Pool]) -> None:
+    """Give a pool's lock back."""
     pool.lock.store(0, RELEASE)
 
 
@@ -84,11 +86,13 @@ def pool_trim_locked(pool: Pointer[Pool]) -> None:
 
 @inline
 def next_free(block: Pointer[StorageBlock]) -> Pointer[StorageBlock]:
+    """The block behind this one in its list of free blocks."""
     return cast(Pointer[StorageBlock], block.head.owner)
 
 
 @export
 def heddle_pool_trim(pool: Pointer[Pool]) -> None:
+    """Give the free blocks of a pool back to the system."""
     pool_lock(pool)
     pool_trim_locked(pool)
     pool_unlock(pool)

@@ -61,6 +61,7 @@ def num_items(items: Object) -> i64:
 
 @inline
 def item_of(items: Object, number: i64) -> Object:
+    """An item of a tuple, not counted."""
     return cast(Pointer[Object], offset(cast(Address, items), TUPLE_ITEMS))[number]
 
 
@@ -79,6 +80,7 @@ def counted(found: Object) -> Object:
 
 @inline
 def none() -> Object:
+    """None, counted."""
     return counted(_Py_NoneStruct)
 
 
@@ -163,14 +165,16 @@ def PyCapsule_GetPointer(capsule: Object, name: Address) -> Address: ...
     "call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr {callee}, ptr {first}, ptr null)",
     "declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)",
 )
-def call_with_one(callee: Object, first: Object) -> Object: ...
+def call_with_one(callee: Object, first: Object) -> Object:
+    """Call with one argument; null with an exception."""
 
 
 @inline_ir(
     "call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr {callee}, ptr {first}, ptr {second}, ptr null)",
     "declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)",
 )
-def call_with_two(callee: Object, first: Object, second: Object) -> Object: ...
+def call_with_two(callee: Object, first: Object, second: Object) -> Object:
+    """Call with two arguments; null with an exception."""
 
 
 @inline_ir(
@@ -178,7 +182,8 @@ def call_with_two(callee: Object, first: Object, second: Object) -> Object: ...
     "ptr {callee}, ptr @object_and_word, ptr {first}, i64 {word})",
     "declare ptr @PyObject_CallFunction(ptr, ptr, ...)",
 )
-def call_with_word(callee: Object, first: Object, word: i64) -> Object: ...
+def call_with_word(callee: Object, first: Object, word: i64) -> Object:
+    """Call with an object and a number; null with an exception."""
 
 
 @inline_ir(
@@ -188,7 +193,8 @@ def call_with_word(callee: Object, first: Object, word: i64) -> Object: ...
 )
 def call_with_places(
     callee: Object, first: Object, second: Object, third: Address, fourth: Address
-) -> Object: ...
+) -> Object:
+    """Call with two objects and two addresses as numbers; null with an exception."""
 
 
 @inline_ir(
@@ -198,7 +204,8 @@ def call_with_places(
 )
 def call_with_words(
     callee: Object, context: Address, function: i64, args: Address, count: i64, register: Address
-) -> Object: ...
+) -> Object:
+    """Call with five numbers; null with an exception."""
 
 
 @native

@@ -30,6 +30,7 @@ allocator_slot = Global(i64)
 
 @export
 def heddle_storage_configure(type: Pointer[HostObject], lease: i64, allocator: i64) -> None:
+    """Tell where storages of Python keep their lease and their allocator."""
     storage_type.value = type
     lease_slot.value = lease
     allocator_slot.value = allocator
@@ -37,6 +38,7 @@ def heddle_storage_configure(type: Pointer[HostObject], lease: i64, allocator: i
 
 @native
 def end_lease(capsule: Object) -> None:
+    """Let go of the storage that a capsule holds."""
     heddle_release(null, Kind.STORAGE, PyCapsule_GetPointer(capsule, null))
 
 
@@ -106,5 +108,6 @@ def heddle_place_tensor(self: Object, args: Pointer[Object], count: i64) -> Obje
 
 @inline
 def tensor_in_record(storage: Pointer[Storage], record: Pointer[TensorRecord]) -> Pointer[DLTensor]:
+    """A tensor at the place, and of the form, that a record says; null with an error."""
     sizes = cast(Pointer[i64], offset(record, 1))
     return tensor_on(storage, record.start, record.rank, sizes, i32(record.dtype))

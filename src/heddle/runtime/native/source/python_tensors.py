@@ -33,6 +33,7 @@ ALIGN_BYTES = 16
 
 @export
 def heddle_arrays_configure(type: Pointer[HostObject], elements: Pointer[ElementType], count: i64) -> None:
+    """Tell numpy's type of arrays, and its element types with their words."""
     array_type.value = type
     element_types.value = elements
     num_element_types.value = count
@@ -73,6 +74,7 @@ def lend_tensor(tensor: Object, header: Pointer[DLTensor]) -> Address:
 
 @native
 def end_tensor(capsule: Object) -> None:
+    """Let go of the tensor that a capsule holds."""
     heddle_release(null, Kind.TENSOR, PyCapsule_GetPointer(capsule, null))
 
 

@@ -113,6 +113,7 @@ def to_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
 
 @native
 def ask_from_native(keep: Object, value: Pointer[Value]) -> Object:
+    """Let Python make an object of a value; null with an exception."""
     return call_with_word(from_native.value, keep, i64(address(value)))
 
 
@@ -141,6 +142,7 @@ def is_view_of_lent(head: Pointer[Head]) -> bool:
 
 @native
 def sequence_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
+    """The tuple or value of a data type that a value is, with its parts; null with an exception."""
     payload = payload_of(value)
     head = head_of(payload)
     if head.flags & Flag.IS_OWNER != 0:
@@ -226,6 +228,7 @@ def hold_object(keep: Object, arg: Object, value: Pointer[Value]) -> bool:
 
 @inline
 def has_parts(arg: Object) -> bool:
+    """Whether an object is a sequence or a value of a data type."""
     return arg.type == sequence_type.value or arg.type == data_type.value
 
 
@@ -316,6 +319,7 @@ def part_from_object(
 
 @inline
 def lend(keep: Object, tensor: Object, value: Pointer[Value]) -> bool:
+    """Make a value of a tensor, which stays Python's. False with an exception."""
     lent = lend_tensor(tensor, header_of(tensor))
     if lent == null:
         raise_own_error(keep)
@@ -326,6 +330,7 @@ def lend(keep: Object, tensor: Object, value: Pointer[Value]) -> bool:
 
 @native
 def ask_to_native(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """Let Python make a value of an object. False with an exception."""
     made = call_with_places(to_native.value, keep, arg, context, value)
     if made == null:
         return False

@@ -26,6 +26,7 @@ STACK_ALIGN_BYTES = 64
 
 @inline
 def fits_here(context: Pointer[Context], size_bytes: i64) -> bool:
+    """Whether the stack has room for a frame of so many bytes."""
     return offset(frame_address(), -size_bytes) >= context.stack_limit
 
 
@@ -46,6 +47,7 @@ def heddle_has_room(context: Pointer[Context], size_bytes: i64) -> i32:
 
 @cold
 def refuse_depth() -> i32:
+    """Set the error V0305. Gives `Status.FAILED`."""
     heddle_set_error(TOO_DEEP, too_deep, 0, 0)
     return Status.FAILED
 
@@ -81,6 +83,7 @@ def heddle_grow(
 
 @inline
 def aligned(place: Address) -> Address:
+    """The last address at or before a place where a stack may begin."""
     return offset(place, -i64(address(place) & (STACK_ALIGN_BYTES - 1)))
 
 

@@ -38,11 +38,13 @@ no_memory = Text("no memory for a kernel's %e bytes of scratch")
 
 @export
 def heddle_thread_setup() -> i32:
+    """Prepare the records of threads. Gives 0, or the system's error."""
     return pthread_key_create(thread_key, thread_exit)
 
 
 @native
 def thread_exit(record: Address) -> None:
+    """Free the record and the scratch memory of a thread that ends."""
     me = cast(Pointer[Thread], record)
     number: i32 = 0
     while number < me.num_blocks:
@@ -53,6 +55,7 @@ def thread_exit(record: Address) -> None:
 
 @export
 def heddle_thread() -> Pointer[Thread]:
+    """The record of this thread, made when it is first asked for; a shared spare one without memory."""
     known = pthread_getspecific(thread_key.value)
     if known != null:
         return cast(Pointer[Thread], known)
@@ -67,6 +70,7 @@ def heddle_thread() -> Pointer[Thread]:
 
 @export
 def heddle_set_error(word: i32, message: Pointer[u8], expected: i64, got: i64) -> None:
+    """Set this thread's error: its word, its message, and the numbers that were expected and found."""
     error = heddle_thread().error
     error.is_set = 1
     error.word = word
@@ -138,6 +142,7 @@ def take_block(me: Pointer[Thread], slot: Pointer[Block]) -> Pointer[ScratchHead
 
 @export
 def heddle_workspace_free(usable: Address) -> None:
+    """Give scratch memory back to this thread, which keeps some of it. Null is none."""
     if usable == null:
         return
     me = heddle_thread()
@@ -160,12 +165,14 @@ def heddle_workspace_free(usable: Address) -> None:
 
 @inline
 def keep_block(slot: Pointer[Block], block: Pointer[ScratchHead]) -> None:
+    """Keep a block of scratch memory in a slot."""
     slot.start = block
     slot.size_bytes = block.size_bytes
 
 
 @inline
 def smallest_block(me: Pointer[Thread]) -> Pointer[Block]:
+    """The slot with the least memory."""
     least = me.blocks[0]
     number: i32 = 1
     while number < NUM_SCRATCH_BLOCKS:

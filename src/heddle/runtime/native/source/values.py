@@ -22,6 +22,7 @@ def payload_place(register: Pointer[Value]) -> Pointer[Address]:
 
 @inline
 def payload_of(register: Pointer[Value]) -> Address:
+    """What a value points to; its kind says what that is."""
     return payload_place(register).value
 
 
@@ -42,11 +43,13 @@ def clear(register: Pointer[Value]) -> None:
 
 @inline
 def head_of(payload: Address) -> Pointer[Head]:
+    """The head of an object, which stands before its payload."""
     return cast(Pointer[Head], offset(payload, -HEAD_BYTES))
 
 
 @inline
 def payload_behind(head: Pointer[Head]) -> Address:
+    """The payload behind a head."""
     return cast(Address, offset(head, 1))
 
 
@@ -71,21 +74,25 @@ def shared_count(storage: Address) -> Pointer[Atomic[i64]]:
 
 @inline
 def sizes_of(shape: Pointer[Counted]) -> Pointer[i64]:
+    """The sizes of a shape."""
     return cast(Pointer[i64], offset(shape, 1))
 
 
 @inline
 def items_of(tuple_at: Pointer[Counted]) -> Pointer[Value]:
+    """The values of a tuple."""
     return cast(Pointer[Value], offset(tuple_at, 1))
 
 
 @inline
 def bound_values(closure: Pointer[Closure]) -> Pointer[Value]:
+    """The values that a closure binds."""
     return cast(Pointer[Value], offset(closure, 1))
 
 
 @inline
 def fields_of(data: Pointer[Data]) -> Pointer[Value]:
+    """The fields of a value of a data type."""
     return cast(Pointer[Value], offset(data, 1))
 
 

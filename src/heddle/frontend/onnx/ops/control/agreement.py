@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from onnx import GraphProto
 
 from heddle.frontend.onnx.context import NodeContext
-from heddle.frontend.onnx.importer import GraphImporter
 from heddle.frontend.onnx.order import used_names
 from heddle.frontend.onnx.proto import Node, subgraphs
 from heddle.frontend.onnx.scope import RanksDiffer
@@ -100,7 +99,7 @@ def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial
         done = 0
         try:
             for node in nodes:
-                GraphImporter.run_node(importer, node)
+                importer.run_strictly(node)
                 done += 1
         except RanksDiffer:
             pass  # it is imported with what follows in its turn

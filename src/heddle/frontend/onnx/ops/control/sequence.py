@@ -36,6 +36,7 @@ def _place(ctx: NodeContext, index: int, length: int, default: int) -> int:
 
 @converts("SequenceConstruct")
 def construct(ctx: NodeContext) -> Result:
+    """SequenceConstruct: a sequence of the inputs."""
     return sequence_value(tuple(ctx.value(index) for index in range(ctx.num_inputs)))
 
 
@@ -47,6 +48,7 @@ def empty(ctx: NodeContext) -> Result:
 
 @converts("SequenceInsert")
 def insert(ctx: NodeContext) -> Result:
+    """SequenceInsert: the value before a position, by default at the end."""
     items = _known(ctx, 2)
     if items is None:
         place = run_time.position(ctx, 2) if ctx.has(2) else None
@@ -57,6 +59,7 @@ def insert(ctx: NodeContext) -> Result:
 
 @converts("SequenceErase")
 def erase(ctx: NodeContext) -> Result:
+    """SequenceErase: the sequence without an element, by default the last."""
     items = _known(ctx, 1)
     if items is None:
         place = run_time.position(ctx, 1) if ctx.has(1) else run_time.number(ctx, -1)
@@ -67,6 +70,7 @@ def erase(ctx: NodeContext) -> Result:
 
 @converts("SequenceAt")
 def element(ctx: NodeContext) -> Result:
+    """SequenceAt: an element; negative positions count from the end."""
     items = _known(ctx, 1)
     if items is None:
         return run_time.at(ctx, ctx.value(0), run_time.position(ctx, 1))
@@ -78,6 +82,7 @@ def element(ctx: NodeContext) -> Result:
 
 @converts("SequenceLength")
 def length(ctx: NodeContext) -> Result:
+    """SequenceLength: an int64 of rank 0."""
     items = ctx.value(0).items
     if items is None:
         return run_time.length(ctx, ctx.value(0))
@@ -115,6 +120,7 @@ def split_to_sequence(ctx: NodeContext) -> Result:
 
 @converts("ConcatFromSequence")
 def concat_from_sequence(ctx: NodeContext) -> Result:
+    """ConcatFromSequence: the elements joined along `axis`, a new one with `new_axis`."""
     known = ctx.value(0).items
     if known is None:
         return run_time.concatenated(ctx, ctx.value(0), ctx.attr("axis"), ctx.flag("new_axis"))
@@ -144,12 +150,14 @@ def optional(ctx: NodeContext) -> Result:
 
 @converts("OptionalGetElement")
 def optional_element(ctx: NodeContext) -> Result:
+    """OptionalGetElement: what an optional holds; a value is its own."""
     value = ctx.value(0)
     return run_time.held_value(ctx, value) if isinstance(value.kind, OptionalKind) else value
 
 
 @converts("OptionalHasElement")
 def has_element(ctx: NodeContext) -> Result:
+    """OptionalHasElement: a bool of rank 0."""
     if ctx.has(0) and isinstance(ctx.value(0).kind, OptionalKind):
         return run_time.has_value(ctx, ctx.value(0))
     return array_value(np.asarray(ctx.has(0)))

@@ -16,6 +16,7 @@ from heddle.runtime.dtype import DataType
 
 @converts("MatMul")
 def matmul(ctx: NodeContext) -> Result:
+    """MatMul: numpy.matmul."""
     return product(ctx, ctx.tensor(0), ctx.tensor(1))
 
 
@@ -60,6 +61,7 @@ def scaled(ctx: NodeContext, x: Expr, factor: float) -> Expr:
 
 @converts("Einsum")
 def einsum(ctx: NodeContext) -> Result:
+    """Einsum: the sum of products that the equation names."""
     subscripts, tensors = _without_own_sums(ctx, ctx.attr("equation").replace(" ", ""), ctx.tensors())
     made = _as_matrix_product(ctx, subscripts, tensors)
     return ctx.call("einsum", tuple(tensors), subscripts=subscripts) if made is None else made
@@ -141,6 +143,7 @@ def _in_order(ctx: NodeContext, x: Expr, letters: list[str], wanted: list[str]) 
 
 @converts("Det")
 def det(ctx: NodeContext) -> Result:
+    """Det: (..., m, m) → (...)."""
     return ctx.call("linalg.det", ctx.tensor(0))
 
 

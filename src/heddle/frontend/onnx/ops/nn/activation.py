@@ -12,21 +12,25 @@ from heddle.prim.nodes import IntImm
 
 @converts("Relu")
 def relu(ctx: NodeContext) -> Result:
+    """Relu: max(x, 0)."""
     return ctx.call("nn.relu", ctx.tensor(0))
 
 
 @converts("LeakyRelu")
 def leaky_relu(ctx: NodeContext) -> Result:
+    """LeakyRelu: x, or alpha * x where x < 0."""
     return ctx.call("nn.leakyrelu", ctx.tensor(0), alpha=ctx.attr("alpha", 0.01))
 
 
 @converts("Elu")
 def elu(ctx: NodeContext) -> Result:
+    """Elu: x, or alpha * (exp(x) - 1) where x < 0."""
     return ctx.call("nn.elu", ctx.tensor(0), alpha=ctx.attr("alpha", 1.0))
 
 
 @converts("Celu")
 def celu(ctx: NodeContext) -> Result:
+    """Celu: max(x, 0) + min(0, alpha * (exp(x / alpha) - 1))."""
     return ctx.call("nn.celu", ctx.tensor(0), alpha=ctx.attr("alpha", 1.0))
 
 
@@ -46,26 +50,31 @@ def hard_sigmoid(ctx: NodeContext) -> Result:
 
 @converts("HardSwish")
 def hard_swish(ctx: NodeContext) -> Result:
+    """HardSwish: x * max(0, min(1, x / 6 + 0.5))."""
     return ctx.call("nn.hardswish", ctx.tensor(0))
 
 
 @converts("Mish")
 def mish(ctx: NodeContext) -> Result:
+    """Mish: x * tanh(softplus(x))."""
     return ctx.call("nn.mish", ctx.tensor(0))
 
 
 @converts("Softplus")
 def softplus(ctx: NodeContext) -> Result:
+    """Softplus: log(1 + exp(x))."""
     return ctx.call("nn.softplus", ctx.tensor(0))
 
 
 @converts("Softsign")
 def softsign(ctx: NodeContext) -> Result:
+    """Softsign: x / (1 + |x|)."""
     return ctx.call("nn.softsign", ctx.tensor(0))
 
 
 @converts("Swish")
 def swish(ctx: NodeContext) -> Result:
+    """Swish: x * sigmoid(alpha * x)."""
     alpha = ctx.attr("alpha", 1.0)
     if alpha == 1.0:
         return ctx.call("nn.silu", ctx.tensor(0))
@@ -75,6 +84,7 @@ def swish(ctx: NodeContext) -> Result:
 
 @converts("Gelu")
 def gelu(ctx: NodeContext) -> Result:
+    """Gelu, exact or by tanh, as `approximate` says."""
     form = ctx.attr("approximate", "none")
     if form not in ("none", "tanh"):
         ctx.malformed(f"approximate must be none or tanh, got {form!r}")
@@ -93,12 +103,14 @@ def prelu(ctx: NodeContext) -> Result:
 
 @converts("ThresholdedRelu")
 def thresholded_relu(ctx: NodeContext) -> Result:
+    """ThresholdedRelu: x where x > alpha, else 0."""
     x, zero = ctx.tensor(0), ctx.like(0, 0)
     return ctx.call("where", ctx.call("greater", x, ctx.like(ctx.attr("alpha", 1.0), 0)), x, zero)
 
 
 @converts("Softmax", "LogSoftmax", "Hardmax", since=13)
 def softmax(ctx: NodeContext) -> Result:
+    """Softmax along `axis`, and its logarithm."""
     return _along_axis(ctx, ctx.tensor(0), ctx.axis(ctx.attr("axis", -1), max(1, ctx.ndim(0))))
 
 

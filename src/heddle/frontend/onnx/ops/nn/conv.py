@@ -118,6 +118,7 @@ def kernel_shape(ctx: NodeContext, index: int, rank: int) -> tuple[int, ...]:
 
 @converts("Conv")
 def conv(ctx: NodeContext) -> Result:
+    """Conv: (n, c, h, w) → (n, m, oh, ow), and of one and three dimensions."""
     return convolved(ctx, ctx.tensor(0), ctx.tensor(1), ctx.tensor(2) if ctx.has(2) else None)
 
 
@@ -150,6 +151,7 @@ def _per_channel(ctx: NodeContext, bias: Expr, rank: int) -> Expr:
 
 @converts("ConvTranspose")
 def conv_transpose(ctx: NodeContext) -> Result:
+    """ConvTranspose: (n, c, h, w) → (n, m, oh, ow), and of one and three dimensions."""
     rank = spatial_rank(ctx)
     kernel, strides = kernel_shape(ctx, 1, rank), window_attr(ctx, "strides", rank)
     dilations, extra = window_attr(ctx, "dilations", rank), window_attr(ctx, "output_padding", rank, 0)

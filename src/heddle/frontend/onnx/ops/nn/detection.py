@@ -45,6 +45,7 @@ def _corners(ctx: NodeContext, boxes: Expr) -> Expr:
 
 @converts("RoiAlign", since=10)
 def roi_align(ctx: NodeContext) -> Result:
+    """RoiAlign: (n, c, h, w) and boxes (r, 4) → (r, c, oh, ow)."""
     default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
     return ctx.call(
         "vision.roi_align",

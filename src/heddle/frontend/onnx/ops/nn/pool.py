@@ -44,6 +44,7 @@ def _pool(ctx: NodeContext, x: Expr, op: str, count_include_pad: bool = False, f
 
 @converts("MaxPool")
 def max_pool(ctx: NodeContext) -> Result:
+    """MaxPool: the greatest element of each window; its place too where it is asked for."""
     x = ctx.tensor(0)
     if ctx.has_output(1):
         return _with_places(ctx, x)
@@ -72,6 +73,7 @@ def _with_places(ctx: NodeContext, x: Expr) -> Result:
 
 @converts("AveragePool")
 def average_pool(ctx: NodeContext) -> Result:
+    """AveragePool: the mean of each window, with or without padding."""
     return _pool(ctx, ctx.tensor(0), "avg", ctx.flag("count_include_pad"))
 
 

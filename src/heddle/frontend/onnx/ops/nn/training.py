@@ -51,6 +51,8 @@ def _groups(ctx: NodeContext, states: int, step: Callable[..., tuple[Expr, ...]]
 
 @converts("Adagrad", domain=_DOMAIN)
 def adagrad(ctx: NodeContext) -> Result:
+    """Adagrad: a step of each tensor against its gradient."""
+
     def step(do: _Step, x: Expr, gradient: Expr, squares: Expr) -> tuple[Expr, ...]:
         slower = do("add", do("multiply", do.count(), ctx.attr("decay_factor", 0.0)), 1.0)
         rate, whole = do("divide", do.rate(), slower), do.gradient(x, gradient)
@@ -63,6 +65,7 @@ def adagrad(ctx: NodeContext) -> Result:
 
 @converts("Adam", domain=_DOMAIN)
 def adam(ctx: NodeContext) -> Result:
+    """Adam: a step of each tensor against its gradient."""
     alpha, beta = ctx.attr("alpha", 0.9), ctx.attr("beta", 0.999)
 
     def step(do: _Step, x: Expr, gradient: Expr, means: Expr, squares: Expr) -> tuple[Expr, ...]:
@@ -81,6 +84,7 @@ def adam(ctx: NodeContext) -> Result:
 
 @converts("Momentum", domain=_DOMAIN)
 def momentum(ctx: NodeContext) -> Result:
+    """Momentum: a step of each tensor against its gradient."""
     alpha, mode = ctx.attr("alpha"), ctx.attr("mode")
     if mode not in ("standard", "nesterov"):
         ctx.malformed(f"mode must be standard or nesterov, got {mode!r}")

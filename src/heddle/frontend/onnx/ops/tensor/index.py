@@ -34,18 +34,21 @@ def checked(ctx: NodeContext, known: np.ndarray[Any, Any], size: int) -> np.ndar
 
 @converts("Gather")
 def gather(ctx: NodeContext) -> Result:
+    """Gather: slices of x along `axis`; negative indices count from the end."""
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
     return ctx.call("take", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis)
 
 
 @converts("GatherElements")
 def gather_elements(ctx: NodeContext) -> Result:
+    """GatherElements: an element for each index, along `axis`."""
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
     return ctx.call("gather_elements", ctx.tensor(0), positions(ctx, 1, ctx.dims(0)[axis]), axis=axis)
 
 
 @converts("GatherND")
 def gather_nd(ctx: NodeContext) -> Result:
+    """GatherND: slices at vectors of indices."""
     batch = ctx.attr("batch_dims", 0)
     return ctx.call("gather_nd", ctx.tensor(0), _coordinates(ctx, batch), batch_dims=batch)
 
@@ -79,6 +82,7 @@ def _reduction(ctx: NodeContext) -> str:
 
 @converts("ScatterElements", "Scatter")
 def scatter_elements(ctx: NodeContext) -> Result:
+    """ScatterElements: x with elements replaced, or combined by `reduction`."""
     axis = ctx.axis(ctx.attr("axis", 0), ctx.ndim(0))
     return ctx.call(
         "scatter_elements",
@@ -92,6 +96,7 @@ def scatter_elements(ctx: NodeContext) -> Result:
 
 @converts("ScatterND")
 def scatter_nd(ctx: NodeContext) -> Result:
+    """ScatterND: x with slices replaced, or combined by `reduction`."""
     return ctx.call("scatter_nd", ctx.tensor(0), _coordinates(ctx), ctx.tensor(2), reduction=_reduction(ctx))
 
 
@@ -169,6 +174,7 @@ def _integer(ctx: NodeContext, index: int) -> PrimExpr:
 
 @converts("TopK", since=1)
 def top_k(ctx: NodeContext) -> Result:
+    """TopK: values and int64 places of the k greatest along `axis`, or of the smallest."""
     count = constant(ctx.attr("k"), "int64") if ctx.opset < 10 else ctx.number(1)
     axis = ctx.axis(ctx.attr("axis", -1), ctx.ndim(0))
     size = ctx.dims(0)[axis]
@@ -221,11 +227,13 @@ def positions_of_nonzero(ctx: NodeContext, x: Expr) -> Expr:
 
 @converts("CumSum")
 def cum_sum(ctx: NodeContext) -> Result:
+    """CumSum along `axis`."""
     return _cumulated(ctx, "cumsum")
 
 
 @converts("CumProd")
 def cum_prod(ctx: NodeContext) -> Result:
+    """CumProd along `axis`."""
     return _cumulated(ctx, "cumprod")
 
 

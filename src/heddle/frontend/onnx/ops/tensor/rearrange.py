@@ -14,6 +14,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant
 
 @converts("Transpose")
 def transpose(ctx: NodeContext) -> Result:
+    """Transpose: dimensions in the order `perm`, reversed by default."""
     rank = ctx.ndim(0)
     perm = tuple(ctx.attr("perm", None) or reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
@@ -23,6 +24,7 @@ def transpose(ctx: NodeContext) -> Result:
 
 @converts("Concat")
 def concat(ctx: NodeContext) -> Result:
+    """Concat along `axis`."""
     return joined(ctx, ctx.tensors(), ctx.attr("axis", 1))
 
 
@@ -61,6 +63,7 @@ def split_1(ctx: NodeContext) -> Result:
 
 @converts("Split", since=13)
 def split(ctx: NodeContext) -> Result:
+    """Split along `axis`, into the sizes that are given or equal parts."""
     sizes = ctx.shape_values(1) if ctx.has(1) else None
     return list(split_values(ctx, ctx.attr("axis", 0), sizes, ctx.attr("num_outputs", ctx.num_outputs)))
 
@@ -134,6 +137,7 @@ def slice_of(
 
 @converts("Tile", since=6)
 def tile(ctx: NodeContext) -> Result:
+    """Tile: x repeated along each axis."""
     repeats = ctx.shape_values(1)
     if len(repeats) != ctx.ndim(0):
         ctx.malformed(f"{len(repeats)} repeats for a tensor of {ctx.ndim(0)} dimensions")
@@ -166,6 +170,7 @@ def depth_to_space(ctx: NodeContext) -> Result:
 
 @converts("SpaceToDepth")
 def space_to_depth(ctx: NodeContext) -> Result:
+    """SpaceToDepth: (n, c, h, w) → (n, c * b * b, h / b, w / b)."""
     _require_four(ctx)
     return ctx.call(
         "nn.pixel_unshuffle",

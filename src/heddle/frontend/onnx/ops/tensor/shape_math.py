@@ -1,6 +1,8 @@
 """Symbolic rules: integer operators on values whose elements are known as scalar expressions.
 
 A rule gives the result's content, or None where it does not apply, and then the converter builds tensors.
+
+Over 450 lines: a rule is a few lines, and readers compare rules with each other.
 """
 
 from __future__ import annotations
