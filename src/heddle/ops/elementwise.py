@@ -187,7 +187,15 @@ _ARITHMETIC = (
         ("float32", *INTS),
         ("float32",),
     ),
-    _Binary("power", intrinsics.power, values.power, "lhs ** rhs", FLOATS, FLOATS),
+    _Binary(
+        "power",
+        intrinsics.power,
+        values.power,
+        "lhs ** rhs; of integers it wraps, and 1 / lhs ** -rhs is rounded to zero where rhs is negative",
+        (*FLOATS, *INTS),
+        FLOATS,
+        ("integer", "float"),
+    ),
     _Binary(
         "atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS, (), ("float",)
     ),

@@ -275,9 +275,10 @@ fmaximum, fminimum = _extreme("fmaximum", maximum), _extreme("fminimum", minimum
 
 
 def power(x: Any, y: Any) -> PrimExpr:
-    """x to the y, both converted to a common float dtype."""
+    """x to the y in their common dtype. Of integers it wraps; with a negative exponent it is 1 / x**-y,
+    rounded to zero (0 of 0). Bools are converted to float32."""
     x, y = match_types(x, y)
-    if not x.dtype.is_float:
+    if x.dtype.is_bool:
         x, y = _float_argument(x), _float_argument(y)
     return Call(x.dtype, Op.get("tir.pow"), (x, y))
 
