@@ -124,6 +124,10 @@ def of_integer_powers(dtype: DataType, *arrays: Any) -> Any:
     return of_integers(whole_power(dtype.bits))(dtype, *arrays)
 
 
+def of_set_bits(dtype: DataType, x: Any) -> Any:
+    return of_integers(lambda value: (value & ((1 << dtype.bits) - 1)).bit_count())(dtype, x)
+
+
 def shifted_left(dtype: DataType, a: Any, count: Any) -> Any:
     fits = [0 <= n < dtype.bits for n in count.tolist()]
     made = [
@@ -276,6 +280,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("abs", 1, intrinsics.abs, either(abs, np.abs), (*INTS, *FLOATS), operator="abs"),
     Row("bitwise_not", 1, ops.bitwise_not, of_integers(lambda a: ~a), INTS, operator="bitwise_not"),
+    Row("popcount", 1, intrinsics.popcount, of_set_bits, INTS),
     Row("bitwise_and", 2, ops.bitwise_and, of_integers(lambda a, b: a & b), INTS, operator="bitwise_and"),
     Row("bitwise_or", 2, ops.bitwise_or, of_integers(lambda a, b: a | b), INTS, operator="bitwise_or"),
     Row("bitwise_xor", 2, ops.bitwise_xor, of_integers(lambda a, b: a ^ b), INTS, operator="bitwise_xor"),

@@ -283,7 +283,9 @@ def binary_samples(dtypes: tuple[str, ...], positive: tuple[str, ...] = ()) -> t
 
 
 def _declare_binary(row: _Binary, is_bool: bool) -> None:
-    scalar, wrong = row.scalar, "float32" if "float" not in row.kinds else "int32"
+    scalar = row.scalar
+    refused = {"float": "float32", "integer": "int32", "bool": "bool"}
+    wrong = next((dtype for kind, dtype in refused.items() if kind not in row.kinds), "")
     errors = [ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0])]
     if row.kinds:
         errors.append(ErrorSample(((2, 3), (2, 3)), {}, "R0204", " or ".join(row.kinds), wrong))

@@ -137,6 +137,13 @@ def is_unit(x: Value) -> Value:
     return (array == 1) | ((array == -1) if array.dtype.kind == "i" else False)
 
 
+def popcount(x: Value, bits: int) -> Value:
+    """How many of an integer's bits are set; numpy counts those of the magnitude."""
+    array = np.asarray(x)
+    stored = array.view(f"u{array.dtype.itemsize}")
+    return np.bitwise_count(stored & stored.dtype.type((1 << bits) - 1))[()]
+
+
 def shift_left(a: Value, count: Value) -> Value:
     """a * 2**count, wrapped; 0 for a count that is negative or as great as the width."""
     return np.left_shift(a, count)

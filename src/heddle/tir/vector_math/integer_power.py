@@ -3,8 +3,8 @@
     x ** y    →    let s = x * x, t = s * s, ... in (bit 0 of y is set: x, else 1) * (bit 1: s, else 1) * ...
 
 Modulo 2**n the powers of an odd number repeat after 2**(n - 2) of them, and an even number to the n is 0:
-n - 2 bits of the exponent are enough. The same holds for negative exponents of 1 and -1, the only numbers that have
-such powers. For an exponent that is known only the products remain that it needs.
+n - 2 bits of the exponent are enough. The same holds for negative exponents of 1 and -1, the only numbers
+that have such powers. For an exponent that is known only the products remain that it needs.
 """
 
 from __future__ import annotations
