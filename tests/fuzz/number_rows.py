@@ -109,6 +109,25 @@ def trunc_mod(a: int, b: int) -> int:
     return 0 if b == 0 else a - b * trunc_div(a, b)
 
 
+def whole_power(bits: int) -> Callable[[int, int], int]:
+    """Of integers: modulo 2**bits; a negative exponent gives 1 / x**-y rounded to zero, and 0 of 0."""
+
+    def power(x: int, y: int) -> int:
+        if y >= 0:
+            return pow(x, y, 1 << bits)
+        return 0 if abs(x) != 1 else x if y % 2 else 1
+
+    return power
+
+
+def of_integer_powers(dtype: DataType, *arrays: Any) -> Any:
+    return of_integers(whole_power(dtype.bits))(dtype, *arrays)
+
+
+def of_set_bits(dtype: DataType, x: Any) -> Any:
+    return of_integers(lambda value: (value & ((1 << dtype.bits) - 1)).bit_count())(dtype, x)
+
+
 def shifted_left(dtype: DataType, a: Any, count: Any) -> Any:
     fits = [0 <= n < dtype.bits for n in count.tolist()]
     made = [
@@ -162,6 +181,18 @@ def _known_power(y: float) -> Row:
     """Powers whose exponent the compiler knows have code of their own."""
     oracle = in_long_double(lambda x: _power(x, np.full_like(x, y)))
     return Row(f"pow_{y:g}", 1, lambda x: intrinsics.power(x, y), oracle, ELEMENTARY, None, None, 4.0)
+
+
+def _known_whole_power(y: int) -> Row:
+    """Of the integer dtypes that hold the exponent."""
+    dtypes = tuple(dtype for dtype in INTS if wrapped(y, DataType(dtype)) == y)
+    return Row(
+        f"whole_pow_{y}".replace("-", "minus_"),
+        1,
+        lambda x: intrinsics.power(x, ops.cast(x.dtype, y)),
+        lambda dtype, x: of_integer_powers(dtype, x, np.full_like(x, y)),
+        dtypes,
+    )
 
 
 def _sigmoid(x: Any) -> Any:
@@ -249,6 +280,7 @@ ROWS: tuple[Row, ...] = (
     ),
     Row("abs", 1, intrinsics.abs, either(abs, np.abs), (*INTS, *FLOATS), operator="abs"),
     Row("bitwise_not", 1, ops.bitwise_not, of_integers(lambda a: ~a), INTS, operator="bitwise_not"),
+    Row("popcount", 1, intrinsics.popcount, of_set_bits, INTS),
     Row("bitwise_and", 2, ops.bitwise_and, of_integers(lambda a, b: a & b), INTS, operator="bitwise_and"),
     Row("bitwise_or", 2, ops.bitwise_or, of_integers(lambda a, b: a | b), INTS, operator="bitwise_or"),
     Row("bitwise_xor", 2, ops.bitwise_xor, of_integers(lambda a, b: a ^ b), INTS, operator="bitwise_xor"),
@@ -313,6 +345,8 @@ ROWS: tuple[Row, ...] = (
     _elementary("atan2", in_long_double(np.arctan2), 2),
     _elementary("hypot", in_long_double(np.hypot), 2, operator=False),
     _elementary("pow", in_long_double(_power), 2, operator=False),
+    Row("pow", 2, intrinsics.power, of_integer_powers, INTS, operator="power"),
+    *(_known_whole_power(y) for y in (-3, -2, -1, 0, 1, 2, 3, 7, 12, 70)),
     *(_known_power(y) for y in (-1.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)),
 )
 

@@ -27,7 +27,6 @@ from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source
 
 if TYPE_CHECKING:
-    from heddle.support.span import Source
 
 _STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py", ".relay")

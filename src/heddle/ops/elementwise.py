@@ -187,7 +187,15 @@ _ARITHMETIC = (
         ("float32", *INTS),
         ("float32",),
     ),
-    _Binary("power", intrinsics.power, values.power, "lhs ** rhs", FLOATS, FLOATS),
+    _Binary(
+        "power",
+        intrinsics.power,
+        values.power,
+        "lhs ** rhs; of integers it wraps, and 1 / lhs ** -rhs is rounded to zero where rhs is negative",
+        (*FLOATS, *INTS),
+        FLOATS,
+        ("integer", "float"),
+    ),
     _Binary(
         "atan2", intrinsics.atan2, np.arctan2, "the angle of the point (rhs, lhs)", FLOATS, (), ("float",)
     ),
@@ -275,7 +283,9 @@ def binary_samples(dtypes: tuple[str, ...], positive: tuple[str, ...] = ()) -> t
 
 
 def _declare_binary(row: _Binary, is_bool: bool) -> None:
-    scalar, wrong = row.scalar, "float32" if "float" not in row.kinds else "int32"
+    scalar = row.scalar
+    refused = {"float": "float32", "integer": "int32", "bool": "bool"}
+    wrong = next((dtype for kind, dtype in refused.items() if kind not in row.kinds), "")
     errors = [ErrorSample(((2, 3), (4, 3)), {}, "R0203", "broadcast", row.dtypes[0])]
     if row.kinds:
         errors.append(ErrorSample(((2, 3), (2, 3)), {}, "R0204", " or ".join(row.kinds), wrong))

@@ -20,6 +20,7 @@ from heddle.ir.op import OP_RECORDS, Op
 from heddle.prim.intrinsics import PURE, SAFE, WRITES, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast
+from heddle.prim.signatures import Signature
 from heddle.runtime.codes import U1001
 from heddle.support.diagnostics import TrapIndexError
 
@@ -66,8 +67,9 @@ def require_index(checked: Call) -> Call:
     return Call(checked.dtype, Op.get(REQUIRE_INDEX), checked.args)
 
 
+_CHECK = Signature(("position", "position", "literal"), "condition", "int64s")
 for _name, _effect, _meaning in (
     (CHECKED_INDEX, PURE, "the position that an index means, which must be valid"),
     (REQUIRE_INDEX, WRITES, "an index must be valid"),
 ):
-    OP_RECORDS.add(_name, Intrinsic(_name, None, _effect, _evaluate, _meaning, SAFE))
+    OP_RECORDS.add(_name, Intrinsic(_name, _CHECK, _effect, _evaluate, _meaning, SAFE))

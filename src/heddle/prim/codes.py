@@ -33,3 +33,9 @@ K0107 = declare_code(
     "Bitwise operators and shifts take integers and bools, `and`, `or` and `not` take conditions. A float is "
     "compared first (`x != 0`), or its bits are taken by `reinterpret`.",
 )
+K0108 = declare_code(
+    "K0108",
+    "call of an intrinsic does not fit",
+    "An intrinsic takes as many arguments, of such kinds and dtypes, as its record says. The builders "
+    "(`T.exp`, `T.pow`) convert what they are given; calls that are built by name are not converted.",
+)

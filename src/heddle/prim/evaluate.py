@@ -47,7 +47,15 @@ from heddle.prim.nodes import (
     Sub,
     Var,
 )
-from heddle.prim.values import convert, floor_divide, floor_mod, is_float_array, trunc_divide, trunc_mod
+from heddle.prim.values import (
+    convert,
+    floor_divide,
+    floor_mod,
+    is_float_array,
+    popcount,
+    trunc_divide,
+    trunc_mod,
+)
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import TrapValueError
 
@@ -150,6 +158,8 @@ class Evaluator(Dispatch):
         if node.op.name == "tir.reinterpret":
             source = np.asarray(self.eval(node.args[0]))
             return source.view(node.dtype.numpy())[()]
+        if node.op.name == "tir.popcount":
+            return convert(popcount(self.eval(node.args[0]), node.dtype.bits), node.dtype)
         if node.op.name == "tir.undef":
             return convert(0, node.dtype)
         function = intrinsic_of(node).evaluate

@@ -15,6 +15,7 @@ from heddle.ir.op import OP_RECORDS, Op
 from heddle.prim import ops, values
 from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import cast, match_types, maximum, minimum, select
+from heddle.prim.signatures import Signature
 from heddle.runtime.dtype import DataType
 
 PURE, READS, WRITES = "pure", "reads", "writes"
@@ -29,15 +30,15 @@ Formula = Callable[..., PrimExpr]
 
 @dataclass(frozen=True, slots=True)
 class Intrinsic:
-    """`num_args` is None where it varies. `evaluate` works on numpy scalars or arrays of the result's dtype,
-    and is None for what only a machine can do; `effect` says what the call does to memory. `capability` names
-    what the call can do beyond computing a value, "" for nothing: text from outside may not use it. `formula`
-    makes the same value of others: `LowerIntrin` writes it where it knows nothing better, so that an
-    intrinsic that has one needs nothing of a code generator. `is_costly`: a call takes tens of
-    instructions."""
+    """`signature` says what a call takes and gives. `evaluate` works on numpy scalars or arrays of the
+    result's dtype, and is None for what only a machine can do; `effect` says what the call does to memory.
+    `capability` names what the call can do beyond computing a value, "" for nothing: text from outside may
+    not use it. `formula` makes the same value of others: `LowerIntrin` writes it where it knows nothing
+    better, so that an intrinsic that has one needs nothing of a code generator. `is_costly`: a call takes
+    tens of instructions."""
 
     name: str
-    num_args: int | None
+    signature: Signature
     effect: str
     evaluate: Callable[..., Any] | None
     meaning: str
@@ -59,7 +60,7 @@ _COSTLY = frozenset(
 
 def _declare(
     name: str,
-    num_args: int | None,
+    signature: Signature,
     effect: str,
     evaluate: Callable[..., Any] | None,
     meaning: str,
@@ -67,7 +68,7 @@ def _declare(
     formula: Formula | None = None,
 ) -> None:
     record = Intrinsic(
-        f"tir.{name}", num_args, effect, evaluate, meaning, capability, formula, name in _COSTLY
+        f"tir.{name}", signature, effect, evaluate, meaning, capability, formula, name in _COSTLY
     )
     OP_RECORDS.add(f"tir.{name}", record)
 
@@ -167,41 +168,90 @@ _FORMULAS: dict[str, Formula] = {
     "rsqrt": lambda x: _inverse(_call("sqrt", x)),
     "sigmoid": lambda x: _inverse(_call("exp", -x) + 1.0),
 }
+_FORMS = {"pow": "number", **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), "bits")}
+_FORMS |= dict.fromkeys(("shift_left", "shift_right"), "integer")
+"""Of the operands of binary intrinsics that take others than floats."""
+_CALL, _TEST = Signature(("text",), "value"), Signature(("real",), None, "bools")
 for _name, (_function, _meaning) in _UNARY.items():
-    _declare(_name, 1, PURE, _function, _meaning, formula=_FORMULAS.get(_name))
+    _declare(_name, Signature(("float",)), PURE, _function, _meaning, formula=_FORMULAS.get(_name))
 for _name, (_function, _meaning) in _BINARY.items():
-    _declare(_name, 2, PURE, _function, _meaning)
-_declare("bitwise_not", 1, PURE, np.invert, "bitwise complement")
-_declare("isnan", 1, PURE, np.isnan, "whether x is NaN")
-_declare("isinf", 1, PURE, np.isinf, "whether x is infinite")
-_declare("isfinite", 1, PURE, np.isfinite, "whether x is neither NaN nor infinite")
-_declare("popcount", 1, PURE, lambda x: np.bitwise_count(x), "number of set bits")
-_declare("fma", 3, PURE, _fma, "a * b + c rounded once")
-_declare("ldexp", 2, PURE, np.ldexp, "x * 2**n for an int32 n in [-252, 254], rounded once")
-_declare("if_then_else", 3, PURE, None, "one of two values, only that one evaluated")
-_declare("likely", 1, PURE, lambda x: x, "the condition, expected to hold")
-_declare("reinterpret", 1, PURE, None, "the same bits as another dtype of the same size")
+    _declare(_name, Signature((_FORMS.get(_name, "float"),) * 2), PURE, _function, _meaning)
+_declare("bitwise_not", Signature(("bits",)), PURE, np.invert, "bitwise complement")
+_declare("isnan", _TEST, PURE, np.isnan, "whether x is NaN")
+_declare("isinf", _TEST, PURE, np.isinf, "whether x is infinite")
+_declare("isfinite", _TEST, PURE, np.isfinite, "whether x is neither NaN nor infinite")
+_declare("popcount", Signature(("integer",)), PURE, None, "number of set bits")
+_declare("fma", Signature(("float",) * 3), PURE, _fma, "a * b + c rounded once")
 _declare(
-    "as_computed", 1, PURE, lambda x: x, "the value that the machine gets for x; nothing else is known of it"
+    "ldexp",
+    Signature(("float", "count")),
+    PURE,
+    np.ldexp,
+    "x * 2**n for an int32 n in [-252, 254], rounded once",
 )
-_declare("address_of", 1, PURE, None, "the address of a buffer element", RAW_MEMORY)
+_declare(
+    "if_then_else",
+    Signature(("condition", "same", "same")),
+    PURE,
+    None,
+    "one of two values, only that one evaluated",
+)
+_declare("likely", Signature(("bool",)), PURE, lambda x: x, "the condition, expected to hold")
+_declare(
+    "reinterpret",
+    Signature(("value",), None, "bits"),
+    PURE,
+    None,
+    "the same bits as another dtype of the same size",
+)
+_declare(
+    "as_computed",
+    Signature(("same",)),
+    PURE,
+    lambda x: x,
+    "the value that the machine gets for x; nothing else is known of it",
+)
+_declare(
+    "address_of",
+    Signature(("element",), None, "handle"),
+    PURE,
+    None,
+    "the address of a buffer element",
+    RAW_MEMORY,
+)
 _declare(
     "tvm_access_ptr",
-    5,
+    Signature(("value", "pointer", "index", "index", "index"), None, "handle"),
     READS,
     None,
     "a pointer into a buffer: dtype, data, offset, extent, access mask",
     RAW_MEMORY,
 )
-_declare("call_extern", None, WRITES, None, "a C function by name; arguments follow the name", FOREIGN_CODE)
-_declare("call_pure_extern", None, PURE, None, "a C function without effects by name", FOREIGN_CODE)
-_declare("call_llvm_intrin", None, WRITES, None, "an LLVM intrinsic by name", FOREIGN_CODE)
-_declare("call_llvm_pure_intrin", None, PURE, None, "an LLVM intrinsic without effects by name", FOREIGN_CODE)
-_declare("call_packed", None, WRITES, None, "a packed function by name", FOREIGN_CODE)
-_declare("ret", None, WRITES, None, "return from the function")
-_declare("prefetch", 4, WRITES, None, "ask for a cache line: address, rw, locality, kind", RAW_MEMORY)
-_declare("assume", 1, WRITES, None, "a condition that the compiler may take as given", PROMISE)
-_declare("undef", 0, PURE, None, "any value")
+_declare("call_extern", _CALL, WRITES, None, "a C function by name; arguments follow the name", FOREIGN_CODE)
+_declare("call_pure_extern", _CALL, PURE, None, "a C function without effects by name", FOREIGN_CODE)
+_declare("call_llvm_intrin", _CALL, WRITES, None, "an LLVM intrinsic by name", FOREIGN_CODE)
+_declare(
+    "call_llvm_pure_intrin", _CALL, PURE, None, "an LLVM intrinsic without effects by name", FOREIGN_CODE
+)
+_declare("call_packed", _CALL, WRITES, None, "a packed function by name", FOREIGN_CODE)
+_declare("ret", Signature(("same",)), WRITES, None, "return from the function")
+_declare(
+    "prefetch",
+    Signature(("pointer", "literal", "literal", "literal")),
+    WRITES,
+    None,
+    "ask for a cache line: address, rw, locality, kind",
+    RAW_MEMORY,
+)
+_declare(
+    "assume",
+    Signature(("condition",)),
+    WRITES,
+    None,
+    "a condition that the compiler may take as given",
+    PROMISE,
+)
+_declare("undef", Signature(()), PURE, None, "any value")
 
 
 def is_prefetch(node: Any) -> bool:
@@ -275,9 +325,10 @@ fmaximum, fminimum = _extreme("fmaximum", maximum), _extreme("fminimum", minimum
 
 
 def power(x: Any, y: Any) -> PrimExpr:
-    """x to the y, both converted to a common float dtype."""
+    """x to the y in their common dtype. Of integers it wraps; with a negative exponent it is 1 / x**-y,
+    rounded to zero (0 of 0). Bools are converted to float32."""
     x, y = match_types(x, y)
-    if not x.dtype.is_float:
+    if x.dtype.is_bool:
         x, y = _float_argument(x), _float_argument(y)
     return Call(x.dtype, Op.get("tir.pow"), (x, y))
 

@@ -34,8 +34,9 @@ from heddle.ir.node import defines, derived, label, node
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import PointerType, PrimType, Type
-from heddle.prim.codes import K0101, K0102, K0106
+from heddle.prim.codes import K0101, K0102, K0106, K0108
 from heddle.prim.operators import Operators
+from heddle.prim.signatures import Signature, check_call
 from heddle.prim.values import MAX_FLOAT32, int_range
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
@@ -411,7 +412,10 @@ class Shuffle(PrimExpr):
 
 @node("prim.Call")
 class Call(PrimExpr):
-    """An intrinsic applied to arguments; `prim.intrinsics` lists them. String arguments are `StringImm`."""
+    """An intrinsic applied to arguments; `prim.intrinsics` lists them. String arguments are `StringImm`.
+
+    Raises: IRTypeError K0108 where arguments or dtype are not those of the intrinsic's record.
+    """
 
     dtype: DataType
     op: Op
@@ -422,6 +426,10 @@ class Call(PrimExpr):
         if isinstance(self.op, str):
             self.set_derived("op", Op.get(self.op))
         self.set_derived("args", tuple(as_argument(arg) for arg in self.args))
+        signature = getattr(self.op.record, "signature", None)
+        if not isinstance(signature, Signature):
+            raise IRTypeError(K0108, f"{self.op.name!r} is no intrinsic of loop functions", span=self.span)
+        check_call(self.op.name, signature, self.dtype, self.args, self.span)
 
 
 @node("prim.Range", init=False)

@@ -108,11 +108,40 @@ def floor_mod(a: Value, b: Value) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """x to the y, with the special cases of C's pow. numpy takes a square root for one exponent of 0.5, which
-    is another thing for -0 and minus infinity."""
+    """x to the y; of integers `integer_power`, of floats with the special cases of C's pow. numpy takes a
+    square root for one exponent of 0.5, which is another thing for -0 and minus infinity."""
+    if not is_float_array(x):
+        return integer_power(x, y)
     is_other = (np.asarray(y) == 0.5) & ((np.asarray(x) == 0) | (np.asarray(x) == -np.inf))
     base: Value = np.where(is_other, np.abs(x), x) if is_other.any() else x
     return np.power(base[()] if isinstance(base, np.ndarray) else base, y)
+
+
+def integer_power(x: Value, y: Value) -> Value:
+    """x to the y of integers of one dtype, by squaring, modulo 2**bits; x**0 is 1. With a negative exponent
+    1 / x**-y, rounded to zero: 1 of 1, 1 or -1 of -1, 0 of all else, 0 among them."""
+    base, exponent = np.broadcast_arrays(x, y)
+    is_negative, one = exponent < 0, base.dtype.type(1)
+    left = np.where(is_negative, np.where(is_unit(base), exponent & one, 0), exponent).astype(base.dtype)
+    made, square = np.ones(base.shape, base.dtype), base.copy()
+    with np.errstate(over="ignore"):
+        while left.any():
+            made = np.where(left & one, made * square, made)
+            square, left = square * square, left >> one
+    return np.where(is_negative & ~is_unit(base), base.dtype.type(0), made)[()]
+
+
+def is_unit(x: Value) -> Value:
+    """Whether an integer is 1 or -1."""
+    array = np.asarray(x)
+    return (array == 1) | ((array == -1) if array.dtype.kind == "i" else False)
+
+
+def popcount(x: Value, bits: int) -> Value:
+    """How many of an integer's bits are set; numpy counts those of the magnitude."""
+    array = np.asarray(x)
+    stored = array.view(f"u{array.dtype.itemsize}")
+    return np.bitwise_count(stored & stored.dtype.type((1 << bits) - 1))[()]
 
 
 def shift_left(a: Value, count: Value) -> Value:

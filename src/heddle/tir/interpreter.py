@@ -186,6 +186,13 @@ class Interpreter(Evaluator):
         return array, flat, active
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
+        """Integers of less than a byte come as bytes: numpy computes little with arrays of their own types,
+        whose high bits may be anything."""
+        value = self._loaded(node)
+        is_narrow = node.dtype.is_int and node.dtype.bits < 8
+        return convert(value.astype(node.dtype.numpy()), node.dtype) if is_narrow else value
+
+    def _loaded(self, node: BufferLoad) -> Any:
         array, flat, active = self._cells(node, "read")
         if active is None:
             return array[flat] if node.dtype.lanes == 1 else np.full(node.dtype.lanes, array[flat])

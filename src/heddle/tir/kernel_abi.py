@@ -20,6 +20,7 @@ from heddle.ir.op import OP_RECORDS, Op
 from heddle.prim.intrinsics import PURE, RAW_MEMORY, READS, SAFE, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr
 from heddle.prim.ops import const
+from heddle.prim.signatures import Signature
 from heddle.runtime.dtype import DataType
 from heddle.runtime.native.abi import DLTensor, Value
 
@@ -58,21 +59,53 @@ TENSOR_FIELDS: dict[str, TensorField] = {
 }
 
 
-def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:
-    OP_RECORDS.add(name, Intrinsic(name, num_args, effect, None, meaning, RAW_MEMORY))
+def _declare(name: str, signature: Signature, effect: str, meaning: str) -> None:
+    OP_RECORDS.add(name, Intrinsic(name, signature, effect, None, meaning, RAW_MEMORY))
 
 
-_declare("tir.arg_kind", 2, READS, "the kind of a kernel argument: args, index")
-_declare("tir.arg_value", 2, READS, "the payload of a kernel argument: args, index")
-_declare("tir.tensor_field", 3, READS, "a field of a DLTensor: tensor, name, dimension")
-_declare("tir.tensor_has_strides", 1, READS, "whether a DLTensor has a stride array")
-_declare("tir.tensor_begin", 1, READS, "the address of a DLTensor's first element")
-_declare("tir.check_args", None, READS, "0, or -1 after an error: args, count, names, table of `ArgTable`")
-_declare("tir.pointer_bits", 1, PURE, "an address as int64")
+_declare(
+    "tir.arg_kind",
+    Signature(("pointer", "literal"), None, "int32"),
+    READS,
+    "the kind of a kernel argument: args, index",
+)
+_declare(
+    "tir.arg_value", Signature(("pointer", "literal")), READS, "the payload of a kernel argument: args, index"
+)
+_declare(
+    "tir.tensor_field",
+    Signature(("pointer", "text", "literal")),
+    READS,
+    "a field of a DLTensor: tensor, name, dimension",
+)
+_declare(
+    "tir.tensor_has_strides",
+    Signature(("pointer",), None, "bool"),
+    READS,
+    "whether a DLTensor has a stride array",
+)
+_declare(
+    "tir.tensor_begin",
+    Signature(("pointer",), None, "handle"),
+    READS,
+    "the address of a DLTensor's first element",
+)
+_declare(
+    "tir.check_args",
+    Signature(("pointer", "index", "text"), "literal", "int32"),
+    READS,
+    "0, or -1 after an error: args, count, names, table of `ArgTable`",
+)
+_declare("tir.pointer_bits", Signature(("pointer",), None, "int64"), PURE, "an address as int64")
 OP_RECORDS.add(
     "tir.any_lane",
     Intrinsic(
-        "tir.any_lane", 1, PURE, lambda mask: np.any(mask), "whether some lane of a bool vector is set", SAFE
+        "tir.any_lane",
+        Signature(("bools",), None, "bool"),
+        PURE,
+        lambda mask: np.any(mask),
+        "whether some lane of a bool vector is set",
+        SAFE,
     ),
 )
 

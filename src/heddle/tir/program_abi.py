@@ -17,6 +17,7 @@ from heddle.ir.op import OP_RECORDS, Op
 from heddle.prim.intrinsics import PURE, RAW_MEMORY, WRITES, Intrinsic
 from heddle.prim.nodes import Call, PrimExpr
 from heddle.prim.ops import const
+from heddle.prim.signatures import Signature
 from heddle.runtime.dtype import DataType
 
 PROGRAM_CONV = "program"
@@ -28,26 +29,59 @@ KERNELS = "vm_kernels"
 """Attribute: the packed functions that are kernels linked beside the function, and called directly."""
 
 
-def _declare(name: str, num_args: int | None, effect: str, meaning: str) -> None:
-    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", num_args, effect, None, meaning, RAW_MEMORY))
+def _declare(name: str, signature: Signature, effect: str, meaning: str) -> None:
+    OP_RECORDS.add(f"tir.{name}", Intrinsic(f"tir.{name}", signature, effect, None, meaning, RAW_MEMORY))
 
 
-_declare("vm_call", None, WRITES, "call of a machine: name, function number, pc, destination, operands")
-_declare("vm_label", 1, WRITES, "a place to jump to")
-_declare("vm_goto", 1, WRITES, "a jump to a label")
-_declare("vm_branch", 3, WRITES, "a jump to a label where a register is false: register, label, pc")
-_declare("vm_return", 1, WRITES, "the end of the function, with an operand as result")
-_declare("vm_again", None, WRITES, "the function begins anew with other arguments: a tail call of itself")
 _declare(
-    "vm_tail", None, WRITES, "the function ends with a call of one that may come back: number, pc, operands"
+    "vm_call",
+    Signature(("text", "literal", "literal", "literal"), "node", "int32"),
+    WRITES,
+    "call of a machine: name, function number, pc, destination, operands",
 )
-_declare("vm_register", 1, PURE, "operand: a register")
-_declare("vm_constant", None, PURE, "operand: a constant's number, and what it holds where it is no tensor")
-_declare("vm_function", 2, PURE, "operand: a function of the table: number, name")
-_declare("vm_machine", 0, PURE, "operand: the machine itself")
-_declare("vm_nothing", 0, PURE, "operand: no value")
-_declare("vm_shape", None, PURE, "the sizes of a shape constant")
-_declare("vm_dtype", 1, PURE, "a dtype constant")
+_declare("vm_label", Signature(("literal",), None, "int32"), WRITES, "a place to jump to")
+_declare("vm_goto", Signature(("literal",), None, "int32"), WRITES, "a jump to a label")
+_declare(
+    "vm_branch",
+    Signature(("literal",) * 3, None, "int32"),
+    WRITES,
+    "a jump to a label where a register is false: register, label, pc",
+)
+_declare(
+    "vm_return",
+    Signature(("node",), None, "int32"),
+    WRITES,
+    "the end of the function, with an operand as result",
+)
+_declare(
+    "vm_again",
+    Signature((), "node", "int32"),
+    WRITES,
+    "the function begins anew with other arguments: a tail call of itself",
+)
+_declare(
+    "vm_tail",
+    Signature(("literal", "literal"), "node", "int32"),
+    WRITES,
+    "the function ends with a call of one that may come back: number, pc, operands",
+)
+_declare("vm_register", Signature(("literal",), None, "int32"), PURE, "operand: a register")
+_declare(
+    "vm_constant",
+    Signature(("literal",), "node", "int32"),
+    PURE,
+    "operand: a constant's number, and what it holds where it is no tensor",
+)
+_declare(
+    "vm_function",
+    Signature(("literal", "text"), None, "int32"),
+    PURE,
+    "operand: a function of the table: number, name",
+)
+_declare("vm_machine", Signature((), None, "int32"), PURE, "operand: the machine itself")
+_declare("vm_nothing", Signature((), None, "int32"), PURE, "operand: no value")
+_declare("vm_shape", Signature((), "literal", "int32"), PURE, "the sizes of a shape constant")
+_declare("vm_dtype", Signature(("text",), None, "int32"), PURE, "a dtype constant")
 
 VOID = -1
 """The destination of a call whose result is dropped."""

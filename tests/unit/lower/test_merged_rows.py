@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -102,3 +103,61 @@ class Module:
     x, w = rng.standard_normal(dims, "float32"), rng.standard_normal((24, 40), "float32")
     got = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())["main"](x, w).numpy()
     np.testing.assert_allclose(got, (x @ w).squeeze(squeezed), rtol=1e-4, atol=1e-4)
+
+
+def typed_program(dtype: str, result: str, a: Any, b: Any) -> IRModule:
+    """A product alone, whose rows lie in two axes."""
+    text = [f'"{dim}"' if isinstance(dim, str) else str(dim) for dim in (a, b)]
+    return parse(
+        f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(({text[0]}, {text[1]}, 24), "{dtype}"), w: R.Tensor((24, 40), "{dtype}")):
+        with R.dataflow():
+            y = R.matmul(x, w, out_dtype="{result}")
+            R.output(y)
+        return y
+"""
+    )
+
+
+TYPES = {
+    "int8": "int32",
+    "uint8": "int32",
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float64": "float64",
+}
+
+
+@pytest.mark.parametrize("is_free", [True, False], ids=["free", "known"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rows_of_other_types(dtype: str, is_free: bool) -> None:
+    """Small whole numbers: products and sums of them are exact in every type."""
+    rng = np.random.default_rng(3)
+    kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
+    made = None
+    for sizes in SIZES:
+        if made is None or not is_free:
+            mod = typed_program(dtype, TYPES[dtype], *(("a", "b") if is_free else sizes))
+            made = relax.VirtualMachine(heddle.compile(mod, target="llvm"), heddle.cpu())
+        low = 0 if dtype == "uint8" else -2
+        x, w = (rng.integers(low, 3, shape) for shape in ((*sizes, 24), (24, 40)))
+        got = made["main"](x.astype(kind), w.astype(kind)).numpy()
+        np.testing.assert_array_equal(got.astype("float64"), (x @ w).astype("float64"))
+
+
+PROCESSORS = [
+    f"-mcpu={cpu}" for cpu in ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sapphirerapids")
+] + ["-mtriple=aarch64-linux-gnu"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", *TYPES])
+@pytest.mark.parametrize("processor", PROCESSORS)
+def test_other_processors_get_code(processor: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiled only; a rule that fails is an error."""
+    monkeypatch.setenv("HEDDLE_STRICT_RULES", "1")
+    for sizes in (("a", "b"), (51, 1)):
+        mod = typed_program(dtype, TYPES.get(dtype, dtype), *sizes)
+        assert heddle.compile(mod, target=f"llvm {processor}").imports

@@ -102,7 +102,7 @@ class StmtEmitter(MemoryEmitter):
             if value.dtype.lanes > 1:
                 self.in_array(value, "unused")
                 return
-            text = self.emit(value)
+            text = self.emit_effect(value)
             if text:
                 self.out.line(f"(void)({text});" if element_type(value.dtype) != "void" else f"{text};")
 

@@ -103,6 +103,14 @@ class ExprEmitter(Dispatch):
         self._loops: list[OpenLoop] = []
 
     def emit(self, expr: Any) -> str:
+        """The operand that holds a value. Raises: UsageError G0101 for a call that has none."""
+        result = self.emit_effect(expr)
+        if not result:
+            raise UsageError(G0101, f"{expr} has no value: it stands alone, as a statement", span=expr.span)
+        return result
+
+    def emit_effect(self, expr: Any) -> str:
+        """The same for what stands alone; empty for a call that has no value."""
         result: str = self._method(type(expr))(self, expr)
         return result
 

@@ -80,12 +80,12 @@ class StmtEmitter(MemoryEmitter):
         value = node.value
         if not isinstance(value, Call):
             if not (isinstance(value, PrimExpr) and is_speculatable(value)):
-                self.emit(value)
+                self.emit_effect(value)
             return
         if value.op.name == "tir.ret":
             self._return(as_expr(value.args[0]))
         elif not (value.op.record.is_pure and is_speculatable(value)):
-            self.emit(value)
+            self.emit_effect(value)
 
     def _return(self, value: PrimExpr) -> None:
         self.leave(self.emit(cast("int32", value)))

@@ -242,6 +242,9 @@ def _access_ptr(emitter: Any, call: Call) -> str:
 
 
 def _prefetch(emitter: ExprEmitter, call: Call) -> str:
+    ends = (1, 3, 1)
+    if any(not 0 <= _index(call, place) <= end for place, end in enumerate(ends, 1)):
+        raise UsageError(G0101, f"prefetch: rw and kind are 0 or 1, locality 0 to 3: {call}", span=call.span)
     address, rw, locality, kind = _operands(emitter, call)
     callee = emitter.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32", "i32", "i32"])
     emitter.out.effect(f"call void {callee}(ptr {address}, i32 {rw}, i32 {locality}, i32 {kind})")

@@ -36,6 +36,7 @@ TEXT_OPERATORS = frozenset(
         ("", name)
         for name in ("Equal", "Identity", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit")
     }
+    | {("", name) for name in ("If", "Loop", "Scan")}
     | {(ML, name) for name in ("CategoryMapper", "LabelEncoder", "OneHotEncoder")}
 )
 """Those that take tensors of strings."""

@@ -4,7 +4,8 @@
 
 float32: the expressions of `vector_math`, for any number of lanes. float64: C's functions, lane by lane
 (sigmoid and rsqrt by the formulas of their records); float32 too, for targets that ask for it. float16 and
-bfloat16: computed in float32 and rounded once. An intrinsic of which only a formula is known becomes it.
+bfloat16: computed in float32 and rounded once. Powers of integers: products. An intrinsic of which only a
+formula is known becomes it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS, LDEXP
 from heddle.tir.vector_math.division import FLOAT_DIVISIONS
+from heddle.tir.vector_math.integer_power import integer_power
 
 _C_NAMES = (
     "exp",
@@ -82,6 +84,8 @@ class _Lowerer(Rewriter):
     def visit_Call(self, node: Call) -> Any:
         lowered = self.default(node)
         name = node.op.name.removeprefix("tir.")
+        if name == "pow" and isinstance(lowered, Call) and lowered.dtype.is_int:
+            return integer_power(*lowered.args)
         if not isinstance(lowered, Call) or not lowered.dtype.is_float:
             return lowered
         args = [arg for arg in lowered.args if isinstance(arg, PrimExpr)]

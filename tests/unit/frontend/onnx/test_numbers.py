@@ -121,15 +121,56 @@ def test_powers_are_the_same_whatever_is_known_of_them(dtype: str) -> None:
                 assert (np.signbit(got) == np.signbit(want))[numbers].all(), where
 
 
+EXPONENTS = (0, 1, 2, 3, 5, 40, 63, 64, 65, 127, -1, -2, -3)
+
+
+def powers_of_integers(x: Any, exponent: int) -> Any:
+    """Modulo 2**bits; 1 / x**-y rounded to zero for negative ones."""
+    bits = x.dtype.itemsize * 8
+    of_units = [int(v) ** (exponent % 2) if abs(int(v)) == 1 else 0 for v in x]
+    made = [pow(int(v), exponent, 1 << bits) for v in x] if exponent >= 0 else of_units
+    return (np.array(made, object) & ((1 << bits) - 1)).astype(f"u{x.dtype}").astype(x.dtype)
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 5, 7, 12, 63])
-def test_known_powers_of_integers_wrap(exponent: int, dtype: str) -> None:
-    ends = np.iinfo(dtype)
+@pytest.mark.parametrize(
+    "kind", ["int8", "uint8", "int32", "uint32", "int64", "uint64", "float32", "float64"]
+)
+def test_powers_of_integers_wrap(kind: str, dtype: str) -> None:
+    """Exponents of any type, stored (one, or one for each element) or given."""
+    ends, number = np.iinfo(dtype), helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     x = np.array([0, 1, -1, 2, -3, 7, 10, ends.max, ends.min, -(1 << 31)], dtype)
-    made = model([node("Pow", ["x", "y"], ["z"])], {"x": (["n"], dtype)}, ["z"], {"y": np.int64(exponent)})
-    want = np.array([int(v) ** exponent for v in x], object) & ((1 << ends.bits) - 1)
-    for engine, (got,) in results(made, x):
-        np.testing.assert_array_equal(got, want.astype(f"u{dtype}").astype(dtype), err_msg=engine)
+    exponents = [y for y in EXPONENTS if y >= 0 or kind[0] != "u"]
+    y = np.repeat(np.array(exponents, kind), len(x))
+    made = binary_of(dtype, number, None)
+    wanted = np.concatenate([powers_of_integers(x, exponent) for exponent in exponents])
+    every = np.tile(x, len(exponents))
+    for engine, (got,) in results(made, every, y):
+        np.testing.assert_array_equal(got, wanted, err_msg=engine)
+    for exponent in exponents[::3]:
+        stored = onnx.numpy_helper.from_array(np.array([exponent], kind), "y")
+        for engine, (got,) in results(binary_of(dtype, number, stored), x):
+            np.testing.assert_array_equal(
+                got, powers_of_integers(x, exponent), err_msg=f"{exponent} {engine}"
+            )
+
+
+def binary_of(dtype: str, number: int, stored: Any) -> onnx.ModelProto:
+    """Pow of integers by an exponent of any type."""
+    inputs = [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["n"])]
+    inputs += [helper.make_tensor_value_info("y", number, ["n"])] if stored is None else []
+    outputs = [onnx.ValueInfoProto(name="z")]
+    graph = helper.make_graph(
+        [node("Pow", ["x", "y"], ["z"])], "powers", inputs, outputs, [] if stored is None else [stored]
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+
+
+def test_powers_of_integers_by_fractions_lose_theirs() -> None:
+    x, y = np.array([2, 9, -8, 10, 0, 3], "int32"), np.array([0.5, 0.5, 1.5, -0.5, 0.5, 1e30], "float32")
+    made = binary_of("int32", TensorProto.FLOAT, None)
+    for engine, (got,) in results(made, x, y):
+        assert got.tolist() == [1, 3, 0, 0, 0, 2**31 - 1], engine
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])

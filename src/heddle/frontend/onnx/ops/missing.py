@@ -50,5 +50,6 @@ lacks("Reshape", "a shape whose number of elements is known only at run time")
 lacks(
     "Resize", "antialiasing with modes of positions other than half_pixel, pytorch_half_pixel and asymmetric"
 )
-lacks("Scan", "lengths of sequences in operator set 8")
+lacks("Loop", "collected rows of strings")
+lacks("Scan", "lengths of sequences in operator set 8, rows of strings")
 lacks("TfIdfVectorizer", "pools of strings")

@@ -19,7 +19,7 @@ from heddle.frontend.onnx.ops.control.agreement import (
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.scope import Finish, RanksDiffer
-from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
+from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
@@ -118,7 +118,7 @@ def _require(ctx: NodeContext, condition: Expr, value: bool) -> None:
 class _Outcome:
     """What a branch gives: a tensor's type, or what else it is."""
 
-    kind: SequenceKind | OptionalKind | TensorType
+    kind: run_time.AnyKind
     type: TensorType | None
 
     @property

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext
-from heddle.frontend.onnx.values import OptionalKind, SequenceKind, Value, tensor_value
+from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind, Value, tensor_value
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, ExternFunc
@@ -56,13 +56,17 @@ def joined_kind(a: SequenceKind, b: SequenceKind) -> SequenceKind:
     return SequenceKind(common_type([a.element, b.element]))
 
 
+AnyKind = SequenceKind | OptionalKind | TextKind | TensorType
+"""What a value is: a tensor of numbers, of strings, a sequence or an optional of one."""
+
+
 def is_data_structure(value: Value) -> bool:
     """Whether a value is no tensor."""
     return value.kind is not None or value.items is not None
 
 
-def kind_of_value(ctx: NodeContext, value: Value) -> SequenceKind | OptionalKind | TensorType:
-    if isinstance(value.kind, OptionalKind):
+def kind_of_value(ctx: NodeContext, value: Value) -> AnyKind:
+    if isinstance(value.kind, (OptionalKind, TextKind)):
         return value.kind
     if is_data_structure(value):
         return sequence_kind(ctx, value)
@@ -70,10 +74,12 @@ def kind_of_value(ctx: NodeContext, value: Value) -> SequenceKind | OptionalKind
     return TensorType(None, ty.dtype, None, ty.ndim)
 
 
-def kind_of_either(
-    ctx: NodeContext, a: SequenceKind | OptionalKind | TensorType, b: SequenceKind | OptionalKind | TensorType
-) -> SequenceKind | OptionalKind:
-    """What holds either of two values, of which one at least is no tensor."""
+def kind_of_either(ctx: NodeContext, a: AnyKind, b: AnyKind) -> SequenceKind | OptionalKind | TextKind:
+    """What holds either of two values, of which one at least is no tensor of numbers."""
+    if isinstance(a, TextKind) or isinstance(b, TextKind):
+        if a != b:
+            ctx.malformed("one value is a tensor of strings, and the other none, or of another rank")
+        return a  # type: ignore[return-value]
     if isinstance(a, OptionalKind) or isinstance(b, OptionalKind):
         own, other = (kind.held if isinstance(kind, OptionalKind) else kind for kind in (a, b))
         if isinstance(own, TensorType) and isinstance(other, TensorType):
@@ -86,9 +92,9 @@ def kind_of_either(
     return joined_kind(a, b)
 
 
-def same_kind(
-    a: SequenceKind | OptionalKind | TensorType, b: SequenceKind | OptionalKind | TensorType
-) -> bool:
+def same_kind(a: AnyKind, b: AnyKind) -> bool:
+    if isinstance(a, TextKind):
+        return a == b
     if isinstance(a, OptionalKind) and isinstance(b, OptionalKind):
         return same_kind(a.held, b.held)
     if isinstance(a, SequenceKind) and isinstance(b, SequenceKind):

@@ -132,41 +132,57 @@ def reciprocal(ctx: NodeContext) -> Result:
     return ctx.call("divide", ctx.like(1, 0), ctx.tensor(0))
 
 
-_MOST_FACTORS = 64
-"""Of a power that is written as products."""
+_TWO_TO_63 = float(1 << 63)
 
 
-def _repeated(ctx: NodeContext, base: Expr, exponent: int) -> Expr:
-    """A power by squaring."""
-    made: Expr | None = None
-    while exponent:
-        if exponent & 1:
-            made = base if made is None else ctx.call("multiply", made, base)
-        exponent >>= 1
-        if exponent:
-            base = ctx.call("square", base)
-    assert made is not None
-    return made
+def _whole_power(ctx: NodeContext, base: Expr, exponent: Expr, dtype: str) -> Expr:
+    """The power of integers in a type that holds the exponent's values; a narrower or unsigned base loses no
+    bit that its power has."""
+    kind = DataType(dtype)
+    if kind.is_unsigned and kind.bits == 64:
+        work = "uint64"
+    else:
+        wide = DataType(ctx.dtype(0)).bits == 64 or kind.bits + kind.is_unsigned > 32
+        work = "int64" if wide else "int32"
+    made = ctx.binary("power", ctx.astype(base, work), ctx.astype(exponent, work))
+    return ctx.astype(made, ctx.dtype(0))
+
+
+def _power_of_integers(ctx: NodeContext, base: Expr, exponent: Expr, known: float | None) -> Expr:
+    """Whole exponents, be they floats, give powers of integers, which wrap; others go through float64, whose
+    fraction is dropped."""
+    dtype = ctx.dtype(1)
+    if not DataType(dtype).is_float:
+        return _whole_power(ctx, base, exponent, dtype)
+    real = ctx.astype(exponent, "float64")
+    is_whole = known is not None and known.is_integer() and abs(known) < _TWO_TO_63
+    if is_whole:
+        return _whole_power(ctx, base, ctx.astype(exponent, "int64"), "int64")
+    power = ctx.astype(ctx.binary("power", ctx.astype(base, "float64"), real), ctx.dtype(0))
+    if known is not None:
+        return power
+    whole = _whole_power(ctx, base, ctx.astype(exponent, "int64"), "int64")
+    fits = ctx.call("less", ctx.call("abs", real), ctx.const(_TWO_TO_63, "float64"))
+    is_one = ctx.call("logical_and", fits, ctx.call("equal", ctx.call("floor", real), real))
+    return ctx.call("where", is_one, whole, power)
 
 
 @converts("Pow")
 def power(ctx: NodeContext) -> Result:
-    """The result has the base's element type. Known powers of integers are products, which wrap; others go
-    through float64, exact up to 2**53."""
+    """The result has the base's element type."""
     base, exponent = aligned(ctx)
-    known = ctx.array(1)
+    known, value = ctx.array(1), None
     if known is not None and known.size == 1 and known.ndim <= ctx.ndim(0):
         value = float(known.reshape(-1)[0])
         if value == 2:
             return ctx.call("square", base)
         if value == 1:
             return base
-        if not DataType(ctx.dtype(0)).is_float and value.is_integer() and 0 < value < _MOST_FACTORS:
-            return _repeated(ctx, base, int(value))
+        exponent = ctx.const(known.reshape(()), ctx.dtype(1))
     dtype = ctx.dtype(0)
-    work = dtype if DataType(dtype).is_float else "float64"
-    result = ctx.binary("power", ctx.astype(base, work), ctx.astype(exponent, work))
-    return ctx.astype(result, dtype)
+    if not DataType(dtype).is_float:
+        return _power_of_integers(ctx, base, exponent, value)
+    return ctx.binary("power", base, ctx.astype(exponent, dtype))
 
 
 @converts("Mod")

@@ -51,12 +51,14 @@ def _transformed(ctx: NodeContext, axes: RunTimeAxes) -> Expr:
 
 
 def _length(ctx: NodeContext, index: int, default: PrimExpr) -> PrimExpr:
-    if not ctx.has(index):
-        return ctx.importer.named_dims([default], "length")[0]
-    found = ctx.number(index)
-    if isinstance(found, IntImm) and found.value < 1:
-        ctx.malformed(f"a length of {found}")
-    (length,) = ctx.importer.named_dims([ops.maximum(found, 1)], "length")
+    """What a length is: at least 1, checked when the model runs where it is not known before."""
+    found = ctx.number(index) if ctx.has(index) else default
+    if isinstance(found, IntImm):
+        if found.value < 1:
+            ctx.malformed(f"a length of {found}")
+        return found
+    (length,) = ctx.importer.named_dims([found], "length")
+    ctx.require_equal([(ops.maximum(length, 1), length)], "transform_length")
     return length
 
 

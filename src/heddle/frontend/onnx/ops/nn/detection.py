@@ -8,6 +8,7 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.index import positions_of_nonzero
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
+from heddle.prim.nodes import is_const_int
 
 
 @converts("NonMaxSuppression", since=10)
@@ -32,6 +33,9 @@ def non_max_suppression(ctx: NodeContext) -> Result:
 def _scalar(ctx: NodeContext, index: int, default: float, dtype: str) -> Expr:
     if not ctx.has(index):
         return ctx.const(np.asarray(default), dtype)
+    own = ctx.dims(index)
+    if any(is_const_int(dim) and not is_const_int(dim, 1) for dim in own):
+        ctx.malformed(f"input {index} has the shape ({', '.join(map(str, own))}), and one number is expected")
     return ctx.reshape(ctx.astype(ctx.tensor(index), dtype), ())
 
 

@@ -131,8 +131,20 @@ def tensor_scatter(ctx: NodeContext) -> Result:
         "logical_and", ctx.call("greater_equal", place, zero), ctx.call("less_equal", place, last)
     )
     near = ctx.call("minimum", ctx.call("maximum", place, zero), ctx.call("maximum", last, zero))
-    rows = ctx.call("gather_elements", ctx.tensor(1), ctx.call("broadcast_to", near, dims), axis=axis)
+    rows = ctx.call(
+        "gather_elements", _never_empty(ctx, axis), ctx.call("broadcast_to", near, dims), axis=axis
+    )
     return ctx.call("where", inside, rows, cache)
+
+
+def _never_empty(ctx: NodeContext, axis: int) -> Expr:
+    """The update; with a row more where it may have none, so that there is one to read."""
+    update, dims = ctx.tensor(1), list(ctx.dims(1))
+    if isinstance(dims[axis], IntImm):
+        return update
+    dims[axis] = constant(1, "int64")
+    more = ctx.call("zeros", dims, dtype=ctx.dtype(1))
+    return ctx.call("concat", (update, more), axis=axis)
 
 
 @converts("OneHot")
