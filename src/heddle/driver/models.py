@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
@@ -25,8 +25,6 @@ from heddle.support.distribution import pip_install
 from heddle.support.files import open_file
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source
-
-if TYPE_CHECKING:
 
 _STDIN = "<stdin>"
 SOURCE_SUFFIXES = (".onnx", ".py", ".relay")

@@ -24,6 +24,7 @@ from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.cpu import CPU_RULES
+from heddle.tir.schedule.rules.merged_axes import with_merged_axes
 from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
@@ -58,10 +59,20 @@ class ApplyDefaultSchedule(FunctionPass):
 
     def _scheduled(self, func: PrimFunc, failed: list[str]) -> tuple[ScheduleRule, PrimFunc] | None:
         for rule in self.rules:
-            made = self._apply(rule, func, failed)
+            made = self._over_fewer_axes(rule, func, failed)
+            if made is None:
+                plain = self._apply(rule, func, failed)
+                made = None if plain is None else plain.func
             if made is not None:
-                return rule, made.func
+                return rule, made
         return None
+
+    def _over_fewer_axes(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> PrimFunc | None:
+        """The function scheduled with one axis for those that lie side by side; None where the rule gains
+        nothing by that, or there are none."""
+        merged = with_merged_axes(func) if rule.gains_by_merging(Schedule(func)) else None
+        made = None if merged is None else self._apply(rule, merged.func, failed)
+        return None if merged is None or made is None else merged.taken_back(made.func)
 
     def _for_any_columns(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where its rows may have one element, with loops of their own for that."""

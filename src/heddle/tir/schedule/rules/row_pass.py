@@ -44,6 +44,12 @@ _ROWS = 8
 class RowPass(ScheduleRule):
     wants_columns = True
 
+    def gains_by_merging(self, sch: Schedule) -> bool:
+        """Sums across memory have more columns then."""
+        blocks = [block_of(sch, handle) for handle in sch.blocks()]
+        reductions = [block for block in blocks if is_reduction(block)]
+        return bool(reductions) and not any(_reduces_last(block) for block in reductions)
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
         if not any(is_reduction(block) for block in blocks):

@@ -34,6 +34,10 @@ class ScheduleRule(ABC):
     wants_columns: ClassVar[bool] = False
     """Whether results of one column, along rows of free length, are to have loops of their own."""
 
+    def gains_by_merging(self, sch: Schedule) -> bool:
+        """Whether a function is to have one axis for those that lie side by side in all its buffers."""
+        return False
+
     @abstractmethod
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         """A scheduled copy, or None where the rule does not apply."""

@@ -39,6 +39,10 @@ _TILES_OF_A_TASK = 4
 class Transpose(ScheduleRule):
     wants_columns = True
 
+    def gains_by_merging(self, sch: Schedule) -> bool:
+        """Tiles then have whole runs of memory on both sides."""
+        return all(is_spatial(block_of(sch, handle)) for handle in sch.blocks())
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None
@@ -106,8 +110,9 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
     store = block.body
     if not isinstance(store, BufferStore) or not store.indices:
         return None
-    j = store.indices[-1]
-    axes = {axis.var for axis in block.iter_vars}
+    axes = {axis.var for axis in block.iter_vars if extent_of(axis.dom.extent) != 1}
+    places = [index for index in store.indices if not isinstance(index, Var) or index in axes]
+    j = places[-1] if places else None
     if not isinstance(j, Var) or j not in axes or not _fills_tiles(store):
         return None
     found: set[Var] = set()
