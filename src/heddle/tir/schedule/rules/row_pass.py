@@ -48,7 +48,7 @@ class RowPass(ScheduleRule):
         """Sums across memory have more columns then."""
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
         reductions = [block for block in blocks if is_reduction(block)]
-        return bool(reductions) and not any(_reduces_last(block) for block in reductions)
+        return bool(reductions) and not any(reduces_last(block) for block in reductions)
 
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
