@@ -110,6 +110,8 @@ def _mode_for(machine: str, wanted: str | None) -> str:
 class JitProgram:
     """What `heddle.jit` gives. `program[name]` is a function of it, as of a machine; a context manager.
 
+    `begin_s` is when it began, by `time.perf_counter`: swaps count from there.
+
     One thread calls it at a time, as with a machine; code comes in whenever it is ready. After `close`, and
     in a forked child, it stays as it is. It ends its own process when it is collected, or Python ends.
     """
@@ -122,7 +124,7 @@ class JitProgram:
         hot_calls: int,
         device: Device | Sequence[Device],
     ) -> None:
-        self._begin_s = time.perf_counter()
+        self.begin_s = time.perf_counter()
         self._specialisations, self._hot_calls, self._device = specialisations, hot_calls, device
         self._swaps: list[Swap] = []
         self._changed = threading.Condition()
@@ -234,7 +236,7 @@ class JitProgram:
         swap = Swap(
             request.function or "all functions",
             request.sizes,
-            now - self._begin_s,
+            now - self.begin_s,
             answer.compile_s,
             now - answer.begin_s,
             answer.error,

@@ -1,0 +1,104 @@
+"""`python -m benchmarks.jit [NETWORK]`: a network of the zoo with `heddle.jit` beside `heddle.compile`.
+
+What is told: the time to the first result over that of a full compile; after calls at one size, the time of
+a call over that of a program compiled for that size; how far results moved; and for each swap the longest call
+around it beside the longest of the calls before.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import heddle
+from benchmarks.zoo.catalogue import chosen
+from benchmarks.zoo.network import Network
+from heddle.driver.jit import JitProgram
+from heddle.driver.sources import module_of
+from heddle.driver.values import as_arrays
+from heddle.ops.load import load as load_operators
+
+CALLS, TURNS = 50, 9
+AROUND_S = 0.02
+"""Calls that begin so long before or after a swap count as around it."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.jit")
+    parser.add_argument("network", nargs="?", default="bert")
+    parser.add_argument("--size", type=int, default=0, help="which of the network's sizes")
+    options = parser.parse_args()
+    (network,) = chosen([options.network], "all")
+    sizes = network.sizes[options.size]
+    arrays = network.arrays(sizes)
+    args = [heddle.tensor(x) for x in (arrays.values() if isinstance(arrays, dict) else arrays)]
+    load_operators()
+    mod = module_of(str(network.path()))
+    start = time.perf_counter()
+    compiled = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())["main"]
+    expected = compiled(*args)
+    full_s = time.perf_counter() - start
+    start = time.perf_counter()
+    with heddle.jit(mod) as program:
+        first = program["main"](*args)
+        first_s = time.perf_counter() - start
+        print(f"{network.name} {dict(sizes)}: first result {first_s:.2f} s, compiled {full_s:.2f} s")
+        print(f"  first result over full compile: {first_s / full_s:.2f}")
+        print(f"  first result against the full program's: {_error(first, expected):.1e}")
+        _swaps(program, args)
+        fixed = _for_sizes(network, sizes)
+        jitted, alone = _in_turn(lambda: program["main"](*args), lambda: fixed(*args))
+        print(f"  after the swaps: {1e3 * jitted:.3f} ms, compiled for the size {1e3 * alone:.3f} ms")
+        print(f"  jit over compiled for the size: {jitted / alone:.3f}")
+        print(f"  results against the full program's: {_error(program['main'](*args), expected):.1e}")
+        print(f"  {program.statistics()}")
+
+
+def _for_sizes(network: Network, sizes: Any) -> Callable[..., Any]:
+    made = heddle.compile(module_of(str(network.fixed_path(sizes))))
+    return heddle.relax.VirtualMachine(made, heddle.cpu())["main"]  # type: ignore[no-any-return]
+
+
+def _swaps(program: JitProgram, args: list[Any]) -> None:
+    """Call until all code is there, and tell how long calls took around each swap."""
+    begin, calls, after = time.perf_counter(), list[tuple[float, float]](), 0
+    while after < CALLS:
+        start = time.perf_counter()
+        program["main"](*args)
+        calls.append((start, time.perf_counter() - start))
+        waits = program.statistics().waiting > 0 or len(program.swaps) < 2
+        after = 0 if waits else after + 1
+        time.sleep(0.001)
+    for swap in program.swaps:
+        at = program.begin_s + swap.at_s
+        near = [took for start, took in calls if at - swap.load_s - AROUND_S < start < at + AROUND_S]
+        before = [took for start, took in calls if start < at - swap.load_s - AROUND_S][-200:]
+        print(f"  {swap}")
+        if near and before:
+            print(f"    longest call around it {1e3 * max(near):.2f} ms, before {1e3 * max(before):.2f} ms")
+    print(f"  {len(calls)} calls in {time.perf_counter() - begin:.1f} s")
+
+
+def _in_turn(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[float, float]:
+    """The least seconds of two calls, taken in turn."""
+    found: list[list[float]] = [[], []]
+    for _ in range(TURNS):
+        for call, times in zip((first, second), found, strict=True):
+            for _ in range(5):
+                start = time.perf_counter()
+                call()
+                times.append(time.perf_counter() - start)
+    return min(found[0]), min(found[1])
+
+
+def _error(ours: Any, theirs: Any) -> float:
+    pairs = zip(as_arrays(ours), as_arrays(theirs), strict=True)
+    return max(float(np.abs(a.astype(float) - b.astype(float)).max() / np.abs(b).max()) for a, b in pairs)
+
+
+if __name__ == "__main__":
+    main()
