@@ -1,8 +1,8 @@
 """`python -m benchmarks.jit [NETWORK]`: a network of the zoo with `heddle.jit` beside `heddle.compile`.
 
 What is told: the time to the first result over that of a full compile; after calls at one size, the time of
-a call over that of a program compiled for that size; how far results moved; and for each swap the longest call
-around it beside the longest of the calls before.
+a call over that of a program compiled for that size; how far results moved; and for each swap the longest
+call around it beside the longest of the calls before.
 """
 
 from __future__ import annotations

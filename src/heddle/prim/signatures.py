@@ -100,6 +100,8 @@ def _same_bits(source: DataType, target: DataType) -> bool:
     """Addresses are as many bits as an integer."""
     if source.is_handle != target.is_handle and not (source.is_int or target.is_int):
         return False
+    if source.bits < 8 and not (source.is_bool or target.is_bool):
+        return source.bits == target.bits and source.lanes == target.lanes
     return _stored_bits(source) == _stored_bits(target) != 0
 
 

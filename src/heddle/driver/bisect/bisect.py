@@ -111,7 +111,7 @@ def _runner(options: BisectOptions, case: Case) -> Callable[[Any, Mapping[str, A
         return run_in_onnxruntime
 
     def run(model: Any, feeds: Mapping[str, Array]) -> Sequence[Any]:
-        from heddle.frontend.onnx import from_onnx  # onnx is an optional package
+        from heddle.frontend.onnx import from_onnx  # it needs the package onnx
 
         wide = Case(from_onnx(model), tuple(feeds.values()), case.expected, case.setup)
         return interpreted_outputs(wide, wide.mod)

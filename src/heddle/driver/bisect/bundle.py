@@ -119,7 +119,7 @@ def _module(parts: dict[str, bytes], name: str, trust: bool) -> IRModule:
     if "model.onnx" in parts:
         import onnx  # an optional package
 
-        from heddle.frontend.onnx import from_onnx
+        from heddle.frontend.onnx import from_onnx  # it needs the package onnx
 
         return from_onnx(onnx.load_from_string(parts["model.onnx"]))
     found = load_json(parts["module.json"].decode())

@@ -146,11 +146,7 @@ def run_command(
     """Compile a model if it is not compiled yet, run it, and show what it gives and how fast."""
 
     def command() -> int:
-        from heddle.driver.cli.show import (  # other commands start without it
-            progress_bar,
-            show_report,
-            show_text,
-        )
+        from heddle.driver.cli import show  # other commands start without it
 
         found = check_uncompiled(
             find_model(model),
@@ -163,7 +159,7 @@ def run_command(
         dims = parse_dims(dim or ())
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
 
-        with progress_bar(model) as listener:
+        with show.progress_bar(model) as listener:
             options = CompileOptions(
                 target,
                 listener,
@@ -191,9 +187,9 @@ def run_command(
                 facts["profile"] = profiled.as_dict()
             typer.echo(json.dumps(facts))
         else:
-            show_report(done.report)
+            show.show_report(done.report)
             if profile and profiled:
-                show_text(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
+                show.show_text(f"profile of one call\n{profiled.table(max_rows=PROFILE_ROWS)}")
         note_machine_code(found, trust, require_signature)
         differs = done.report.comparison is not None and not done.report.comparison["agrees"]
         return ExitCode.OUTPUTS_DIFFER if differs else ExitCode.DONE

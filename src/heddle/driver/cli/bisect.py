@@ -49,7 +49,7 @@ def bisect_command(
     """
 
     def command() -> int:
-        from heddle.driver.bisect.bisect import BisectOptions, bisect
+        from heddle.driver.bisect.bisect import BisectOptions, bisect  # other commands start without it
         from heddle.driver.bisect.bundle import write_bundle
 
         files = parse_pairs(input or (), "--input")
@@ -90,7 +90,7 @@ def replay_command(
     """
 
     def command() -> int:
-        from heddle.driver.bisect.bundle import replay
+        from heddle.driver.bisect.bundle import replay  # other commands start without it
 
         wrong, facts = replay(bundle, target, trust)
         typer.echo(printable_lines(f"then, by Heddle {facts['heddle']}: {facts['fault']}"))
