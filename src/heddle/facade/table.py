@@ -268,6 +268,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.module": "IRModule",
         "heddle.ir.op": "Op",
         "heddle.relay.op_attrs": "register_op_attr",
+        "heddle.relay.qnn.fake_quantization": "TensorAffineType TupleAffineType",
         "heddle.ir.node": "Map Node",
         "heddle.ir.structural": _STRUCTURAL,
         "heddle.ir.json_codec": "load_json save_json",
