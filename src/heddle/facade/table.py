@@ -230,6 +230,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.transform.gradient": "gradient",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
+        "heddle.relay.transform.to_cps": "ToCPS=to_cps to_cps un_cps",
     },
     "heddle.relay.quantize": {},
     "heddle.relay.qnn": {},
