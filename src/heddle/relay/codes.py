@@ -86,6 +86,18 @@ Q0501 = declare_code(
     "tensors, tuples and data types of these.",
 )
 
+Q0502 = declare_code(
+    "Q0502",
+    "no integers stand for the operator",
+    "A region of floats between quantised values stays as it is; with `hard_fail` it is an error.",
+)
+
+Q0503 = declare_code(
+    "Q0503",
+    "the function cannot be rewritten",
+    "The pass takes functions of the kind that the message names; data types with functions inside stay.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

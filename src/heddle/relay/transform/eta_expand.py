@@ -65,9 +65,7 @@ def wrapper(callee: Any, mod: IRModule) -> Function:
         ty = FuncType(tuple(p.ty for p in func.params), func.ret_ty, True, func.type_params)
     else:
         definition = mod.type_definitions[callee.belong_to]
-        result = (
-            TypeCall(definition.header, definition.type_vars) if definition.type_vars else definition.header
-        )
+        result = TypeCall(definition.header, tuple(definition.type_vars))
         ty = FuncType(tuple(callee.inputs), result, True, tuple(definition.type_vars))
     params = tuple(Var(f"eta{place}", each, dialect="relay") for place, each in enumerate(ty.params or ()))
     return Function(params, Call(callee, params), ty.ret, type_params=ty.type_params, dialect="relay")

@@ -1,0 +1,228 @@
+"""Functions that hand their results on: `relay.transform.to_cps` and `un_cps`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.ir.attrs import NO_ATTRS, attrs_of
+from heddle.ir.expr import Call, Function, GlobalVar, If, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import map_children, replace
+from heddle.ir.op import Op
+from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
+from heddle.ir.types import FuncType, TypeVar
+from heddle.ir.visitor import walk_distinct
+from heddle.relay.builders import without_type
+from heddle.relay.codes import Q0503
+from heddle.relay.functor import TypeMutator
+from heddle.relay.nodes import Clause, Let, Match, Pattern, PatternVar
+from heddle.relay.transform.eta_expand import wrapper
+from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalFormExpr, is_atomic
+from heddle.relay.typed import infer_expr
+from heddle.support.diagnostics import UsageError
+from heddle.support.names import NameSupply
+from heddle.support.trampoline import Recursion, run
+
+
+def to_cps(func: Any, mod: IRModule | None = None) -> Function:
+    """A function that gives its result to a function, its last parameter.
+
+        fn (%x: float32) -> float32 { @f(%x) * 2f }
+
+    becomes
+
+        fn [answer](%x: float32, %k: fn(float32) -> answer) -> answer {
+          let %then = fn (%y: float32) { let %z = %y * 2f; %k(%z) };
+          @f_cps(%x, %then)
+        }
+
+    Functions inside, and those in types, take one more parameter as well. Functions of `mod` that are used
+    get such a one beside them there. Operators and kernels are called as before.
+
+    Raises: UsageError Q0503 for what is no function, and for data types with functions in their definition.
+    """
+    module = mod if mod is not None else IRModule()
+    typed = infer_expr(module[func] if isinstance(func, GlobalVar) else func, module)
+    if not isinstance(typed, Function):
+        raise UsageError(Q0503, f"expected a function, got {type(func).__name__}", span=func.span)
+    maker = _Maker(module)
+    made = maker.top(typed)
+    maker.finish()
+    found: Function = infer_expr(made, module)
+    return found
+
+
+def un_cps(func: Any) -> Function:
+    """The function that `to_cps` made, with its result as its result: it is given the identity. What its
+    parameters are stays.
+
+        fn [answer](%x: float32, %k: fn(float32) -> answer) -> answer { ... }
+
+    becomes
+
+        fn (%x: float32) -> float32 {
+          let %cps = fn [answer](%x: float32, %k: fn(float32) -> answer) -> answer { ... };
+          %cps(%x, fn (%y: float32) { %y })
+        }
+
+    Raises: UsageError Q0503 for another function.
+    """
+    last: Any = func.params[-1].ty if isinstance(func, Function) and func.params else None
+    is_fit = isinstance(last, FuncType) and func.type_params and last.ret is func.type_params[-1]
+    if not is_fit or len(last.params or ()) != 1:
+        raise UsageError(Q0503, "expected a function that `to_cps` made", span=func.span)
+    result, name = last.params[0], Var("cps", dialect="relay")
+    inner = replace(func, type_params=func.type_params[-1:], attrs=NO_ATTRS, ty=None)
+    given = Var("y", result, dialect="relay")
+    params = tuple(replace(param) for param in func.params[:-1])
+    call = Call(name, (*params, Function((given,), given, result, dialect="relay")))
+    body = Let(name, inner, call)
+    return Function(
+        params, body, result, attrs=func.attrs, type_params=func.type_params[:-1], dialect="relay"
+    )
+
+
+class _Types(TypeMutator):
+    """Types of functions that hand on to an answer. Raises: UsageError Q0503."""
+
+    def __init__(self, answer: TypeVar, mod: IRModule) -> None:
+        self._answer, self._mod = answer, mod
+
+    def visit_func_type(self, typ: Any) -> FuncType:
+        params = tuple(map(self.visit, typ.params))
+        return FuncType((*params, self.then(typ.ret)), self._answer, True, typ.type_params)
+
+    def then(self, result: Any) -> FuncType:
+        """The type of what a result is given to."""
+        return FuncType((self.visit(result),), self._answer, True)
+
+    def visit_global_type_var(self, typ: GlobalTypeVar) -> GlobalTypeVar:
+        for made in self._mod.type_definition(typ).constructors:
+            if any(isinstance(node, FuncType) for ty in made.inputs for node in walk_distinct(ty)):
+                raise UsageError(Q0503, f"data type {typ.name_hint} is defined with functions")
+        return typ
+
+    def visit_type_call(self, typ: Any) -> TypeCall:
+        return TypeCall(self.visit(typ.func), tuple(map(self.visit, typ.args)))
+
+
+class _Maker:
+    """Makes functions with one more parameter; those of the module once."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self._mod, self._names = mod, NameSupply(var.name_hint for var in mod.functions)
+        self._globals: dict[str, GlobalVar] = {}
+        self._waiting: list[tuple[GlobalVar, Function]] = []
+
+    def top(self, func: Function) -> Function:
+        answer = TypeVar("answer")
+        formed = infer_expr(ToANormalFormExpr(func), self._mod)
+        made = run(_Body(self, _Types(answer, self._mod)).function(formed))
+        attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
+        found: Function = replace(made, type_params=(*func.type_params, answer), attrs=attrs)
+        return found
+
+    def finish(self) -> None:
+        """Make the functions of the module that are used."""
+        while self._waiting:
+            var, func = self._waiting.pop()
+            self._mod[var] = self.top(func)
+
+    def of(self, callee: Any) -> GlobalVar:
+        """What stands for a function of the module, or a constructor as a value."""
+        if callee.name_hint not in self._globals:
+            func = wrapper(callee, self._mod) if isinstance(callee, Constructor) else self._mod[callee]
+            if not isinstance(func, Function):
+                raise UsageError(Q0503, f"@{callee.name_hint} is no Relay function", span=callee.span)
+            made = self._globals[callee.name_hint] = GlobalVar(self._names.fresh(f"{callee.name_hint}_cps"))
+            self._waiting.append((made, infer_expr(func, self._mod)))
+        return self._globals[callee.name_hint]
+
+
+class _Body:
+    """One function of the module, in A-normal form and typed."""
+
+    def __init__(self, maker: _Maker, types: _Types) -> None:
+        self._maker, self._types = maker, types
+        self._vars: dict[Var, Any] = {}
+        """What stands for the variables of the program."""
+
+    def function(self, func: Any) -> Recursion:
+        params = tuple(map(self._bound, func.params))
+        then = Var("k", self._types.then(func.ret_ty), dialect="relay")
+        body = yield self._scope(func.body, then)
+        ret = self._types.visit_func_type(FuncType((), func.ret_ty, True)).ret
+        return Function(
+            (*params, then), body, ret, type_params=func.type_params, dialect="relay", span=func.span
+        )
+
+    def _bound(self, var: Var) -> Var:
+        made = self._vars[var] = Var(var.name_hint, self._types.visit(var.ty), dialect="relay", span=var.span)
+        return made
+
+    def _scope(self, expr: Any, then: Var) -> Recursion:
+        lines: list[tuple[Var, Any]] = []
+        while isinstance(expr, Let) and not _hands_on(expr.value):
+            if is_atomic(expr.value):
+                self._vars[expr.var] = self._atom(expr.value)
+                expr = expr.body
+                continue
+            var = self._bound(expr.var)
+            is_func = isinstance(expr.value, Function)
+            value = (yield self.function(expr.value)) if is_func else self._plain(expr.value)
+            lines.append((var, value))
+            expr = expr.body
+        if isinstance(expr, Let):
+            to = then
+            if expr.body is not expr.var:
+                to = Var("then", self._types.then(expr.var.ty), dialect="relay")
+                param = self._bound(expr.var)
+                rest = yield self._scope(expr.body, then)
+                lines.append((to, Function((param,), rest, to.ty.ret, dialect="relay")))  # type: ignore[union-attr]
+            found = yield self._handing_on(expr.value, to)
+        else:
+            found = Call(then, (self._atom(expr),))
+        for var, value in reversed(lines):
+            found = Let(var, value, found, span=value.span)
+        return found
+
+    def _handing_on(self, value: Any, to: Var) -> Recursion:
+        """A value that comes out of a call, a branch or a clause."""
+        if isinstance(value, Call):
+            args = (*map(self._atom, value.args), to)
+            return Call(self._atom(value.op), args, span=value.span)
+        if isinstance(value, If):
+            true = yield self._scope(value.true_branch, to)
+            false = yield self._scope(value.false_branch, to)
+            return If(self._atom(value.cond), true, false, span=value.span)
+        clauses = []
+        for clause in value.clauses:
+            pattern = self._pattern(clause.lhs)
+            clauses.append(Clause(pattern, (yield self._scope(clause.rhs, to)), span=clause.span))
+        return Match(self._atom(value.data), tuple(clauses), value.complete, span=value.span)
+
+    def _pattern(self, pattern: Any) -> Any:
+        if isinstance(pattern, PatternVar):
+            return PatternVar(self._bound(pattern.var), span=pattern.span)
+        return map_children(
+            pattern, lambda child: self._pattern(child) if isinstance(child, Pattern) else child
+        )
+
+    def _plain(self, value: Any) -> Any:
+        """A value made of others at once."""
+        if isinstance(value, Call):
+            return Call(value.op, tuple(map(self._atom, value.args)), value.attrs, span=value.span)
+        return without_type(map_children(value, self._atom))
+
+    def _atom(self, atom: Any) -> Any:
+        if isinstance(atom, Var):
+            return self._vars[atom]
+        return self._maker.of(atom) if isinstance(atom, (GlobalVar, Constructor)) else atom
+
+
+def _hands_on(value: Any) -> bool:
+    """Whether a value comes out of a function, a branch or a clause."""
+    if not isinstance(value, Call):
+        return isinstance(value, (If, Match))
+    is_kernel = isinstance(value.op, Function) and bool(value.op.attrs.get(PRIMITIVE))
+    return not is_kernel and not isinstance(value.op, (Op, Constructor))
