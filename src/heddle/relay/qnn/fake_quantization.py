@@ -62,6 +62,7 @@ class Site:
     wanted: TensorAffineType | None
 
     def refused(self, reason: str) -> UsageError:
+        """The error of a call that cannot be computed in integers, and why."""
         return UsageError(Q0502, f"{self.call.op.name} {reason}", span=self.call.span)
 
     def type_of(self, place: int, is_scalar: bool = False) -> TensorAffineType:
@@ -82,6 +83,7 @@ class Site:
 
     @property
     def output(self) -> TensorAffineType:
+        """The type that the result is quantised to. Raises: UsageError Q0502 where it is not quantised."""
         if self.wanted is None:
             raise self.refused("must be quantised again")
         return self.wanted

@@ -128,6 +128,7 @@ class TypeMap:
         self._known[id(expr)] = expr, meaning
 
     def get(self, expr: Any) -> Any:
+        """What is known of an expression; None where nothing is."""
         return self._known.get(id(expr), (None, None))[1]
 
 
