@@ -26,7 +26,7 @@ BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
 BROAD_EXCEPTS = {
     "ir/transform.py": 1,
     "driver/cli/guard.py": 1,
-    "driver/jit/background.py": 1,
+    "driver/jit/background.py": 2,
     "driver/jit/worker.py": 1,
     "driver/session/batching.py": 1,
     "frontend/torch_export.py": 1,

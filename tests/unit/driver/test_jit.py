@@ -1,12 +1,17 @@
 """Programs with JIT: they start on quick code, and faster code takes its place between calls."""
 
+import errno
 import gc
 import json
 import os
+import select
+import shutil
 import signal
+import subprocess
 import sys
 import weakref
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +35,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.transform import PassContext
 from heddle.script import from_source
 from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.settings import environment_of_python
 from heddle.target import Target
 
 RNG = np.random.default_rng(20261124)
@@ -230,7 +236,9 @@ def test_a_program_that_nobody_has_ends_its_process():
     del program
     gc.collect()
     assert gone() is None
+    compiler._thread.join(LIMIT_S)
     assert compiler._process is None
+    assert not compiler._folder.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -297,6 +305,134 @@ def test_no_model():
         heddle.jit(3)
 
 
+CALLS_ITSELF = """
+from heddle.script import ir as I, relax as R
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32"), twice: R.Tensor((), "bool")) -> R.Tensor("float32", ndim=2):
+        if twice:
+            y = Module.main(R.concat([x, x], axis=0), R.const(False, "bool"))
+            z = R.add(y, R.const(1.0, "float32"))
+        else:
+            z = R.multiply(x, R.const(2.0, "float32"))
+        return z
+"""
+
+
+def test_functions_that_call_themselves_with_other_sizes():
+    with heddle.jit(from_source(CALLS_ITSELF), hot_calls=2) as program:
+        assert program.wait(LIMIT_S)
+        for _ in range(4):
+            for count in (0, 3):
+                x = RNG.standard_normal((count, 4)).astype("float32")
+                for twice in (True, False):
+                    made = program["main"](heddle.tensor(x), heddle.tensor(np.bool_(twice))).numpy()
+                    wanted = np.concatenate([x, x]) * 2 + 1 if twice else x * 2
+                    np.testing.assert_array_equal(made, wanted)
+            assert program.wait(LIMIT_S)
+        assert not program.statistics().failed, program.swaps
+        assert program.statistics().sized_calls > 0
+
+
+def never_fast(program, why):
+    """Nothing comes, nobody waits for it, and the program runs on."""
+    with program:
+        assert program.wait(LIMIT_S)
+        assert why in program.swaps[0].error
+        for _ in range(9):
+            check(program, 3)
+        assert program.wait(LIMIT_S)
+        assert program.statistics().failed == 2
+        assert program.statistics().swaps == 0
+
+
+def test_no_room_for_the_program(monkeypatch):
+    def full(*_what):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(background, "write_program", full)
+    never_fast(heddle.jit(network()), "No space left")
+
+
+def test_no_folder_for_temporary_files(monkeypatch):
+    def refuse(**_options):
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(background.tempfile, "mkdtemp", refuse)
+    never_fast(heddle.jit(network()), "no folder can be made")
+
+
+@pytest.mark.parametrize("name", ["", "/usr/bin/an-application"])
+def test_no_python_to_start(monkeypatch, name):
+    monkeypatch.setattr(sys, "executable", name)
+    never_fast(heddle.jit(network()), "knows no Python")
+
+
+def test_a_process_that_cannot_be_started(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python3")
+    never_fast(heddle.jit(network()), "cannot be started")
+
+
+def test_the_folder_may_vanish(program):
+    assert program.wait(LIMIT_S)
+    shutil.rmtree(program._compiler._folder)
+    for _ in range(4):
+        check(program, 4)
+    assert program.wait(LIMIT_S)
+    assert program.statistics().failed == 1
+    check(program, 4)
+
+
+def test_memory_is_collected_by_a_thread_that_the_compiler_waits_for():
+    program = heddle.jit(network())
+    thread = program._compiler._thread
+    with background._turns_lock:  # which the compiler's thread needs to put code in place
+        del program
+        gc.collect()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+
+
+KILLED = """
+import os, signal, sys
+import heddle
+from tests.unit.driver.test_jit import network, LIMIT_S
+program = heddle.jit(network())
+assert program.wait(LIMIT_S)
+child = os.fork() if sys.argv[1] == "fork" else 1
+if child == 0:
+    sys.stdin.read()
+    os._exit(0)
+print(program._compiler._folder, program._compiler._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.parametrize("way", ["alone", "fork"])
+def test_a_program_that_is_killed_leaves_nothing(way):
+    """Not even while a forked child of it has the pipe."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", KILLED, way],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment_of_python(),
+        text=True,
+    )
+    with process:
+        folder, pid = process.stdout.readline().split()
+        worker = os.pidfd_open(int(pid)) if Path(f"/proc/{pid}").exists() else None
+        try:
+            assert process.wait() == -signal.SIGKILL
+            if worker is not None:
+                assert select.select([worker], [], [], LIMIT_S)[0]
+        finally:
+            if worker is not None:
+                os.close(worker)
+        assert not Path(folder).exists()
+
+
 RELAY = """#[version = "0.0.5"]
 def @sum_down(%x: Tensor[(?, 8), float32], %n: int32) -> Tensor[(?, 8), float32] {
   if (%n == 0) { %x } else { @sum_down(add(%x, nn.relu(%x)), subtract(%n, 1)) }
@@ -345,6 +481,13 @@ def test_guards_look_at_sizes_that_stand_alone():
     assert guard.key((x,)) is None
     assert guard.key((1, 2, 3)) is None
     assert Guard(signature((3,))).key((x,)) == ()
+
+
+def test_a_name_with_two_sizes_has_no_code_of_its_own():
+    guard = Guard(signature(("n", 3), ("n",), ("n", "m")))
+    assert guard.key((np.zeros((4, 3)), np.zeros(4), np.zeros((4, 2)))) == (4, 2)
+    assert guard.key((np.zeros((4, 3)), np.zeros(5), np.zeros((4, 2)))) is None
+    assert guard.key((np.zeros((4, 3)), np.zeros(4), np.zeros((1, 2)))) is None
 
 
 def test_sizes_of_all_kinds_do_not_fill_the_memory():

@@ -7,6 +7,7 @@ meanwhile.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import queue
@@ -16,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +28,7 @@ from heddle.driver.jit.request import Request, Setup, read_executable, write_pro
 from heddle.ir.module import IRModule
 from heddle.support.collection import collection_paused
 from heddle.support.forks import ForkLock, Rank
-from heddle.support.settings import environment_of_python
+from heddle.support.settings import can_start_python, environment_of_python
 from heddle.vm.executable import Executable
 
 TURN_S = 1e-4
@@ -49,20 +51,27 @@ class Answer:
 class BackgroundCompiler:
     """Compiles programs of one graph, in the order in which they are asked for.
 
-    `done` is called in a thread of its own; where it cannot use a program, it is called again with why. In a
-    forked child there is no compiler: nothing is asked for, and
-    nothing comes. `close` ends both, also while something is compiled.
+    `done` is called in a thread of its own; where it cannot use a program, it is called again with why. A
+    process that cannot be started, or a folder that cannot be written, is why as well. In a forked child
+    there is no compiler: nothing is asked for, and nothing comes. `close` ends the thread and the process,
+    also while something is compiled; `end` lets them end, and waits for neither.
     """
 
     def __init__(self, setup: Setup, graph: IRModule, done: Callable[[Answer], None]) -> None:
         self._setup, self._graph, self._done = setup, graph, done
         self._requests: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._folder = Path(tempfile.mkdtemp(prefix="heddle-jit-"))
+        self._folder = _new_folder()
         self._process: subprocess.Popen[str] | None = None
         self._starts, self._owner, self._closed = 0, os.getpid(), False
         self._base: Executable | None = None
         self._thread = threading.Thread(target=self._serve, name="heddle-jit", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # as many threads as there may be
+            self._closed = True
+            self._remove_folder()
+            raise
+        _compilers.add(self)
 
     @property
     def is_here(self) -> bool:
@@ -73,8 +82,11 @@ class BackgroundCompiler:
         """Have a program compiled."""
         self._requests.put(request)
 
-    def close(self) -> None:
-        """End the process and the thread. Requests that wait are dropped."""
+    def end(self) -> None:
+        """Let the process and the thread end. Requests that wait are dropped.
+
+        Waits for nothing, and takes no lock: memory is collected wherever a thread happens to be.
+        """
         if not self.is_here:
             return
         self._closed = True
@@ -82,19 +94,39 @@ class BackgroundCompiler:
         process = self._process
         if process is not None:
             process.kill()
-        if threading.current_thread() is not self._thread:
+
+    def close(self) -> None:
+        """As `end`, and wait for them."""
+        self.end()
+        if os.getpid() == self._owner and threading.current_thread() is not self._thread:
             self._thread.join()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _serve(self) -> None:
         with suppress(Exception):  # an interpreter that ends takes parts away
-            write_program(self._folder, self._setup, self._graph)
+            problem = self._prepare()
             while (request := self._requests.get()) is not None and not self._closed:
-                self._answer(request)
+                self._answer(request, problem)
         self._end()
+        self._remove_folder()
 
-    def _answer(self, request: Request) -> None:
-        reply = self._reply_to(request)
+    def _prepare(self) -> str | None:
+        """Write down what the process needs; why that cannot be done."""
+        if not can_start_python():
+            return "this process knows no Python that it could start"
+        if self._folder is None:
+            return f"no folder can be made in {tempfile.tempdir or 'any folder for temporary files'}"
+        try:
+            write_program(self._folder, self._setup, self._graph)
+        except Exception as failure:  # the disk is full, or the module holds what has no text
+            return f"{type(failure).__name__}: {failure}"
+        return None
+
+    def _remove_folder(self) -> None:
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _answer(self, request: Request, problem: str | None) -> None:
+        reply = self._reply_to(request) if problem is None else {"error": problem}
         answer = Answer(
             request, None, float(reply.get("compile_s", 0.0)), time.perf_counter(), reply.get("error")
         )
@@ -109,16 +141,21 @@ class BackgroundCompiler:
             self._done(answer)
 
     def _loaded(self, request: Request) -> Executable:
-        made = read_executable(self._folder / request.file_name, self._base)
+        assert self._folder is not None
+        path = self._folder / request.file_name
+        made = read_executable(path, self._base)
         if not request.sizes:
             self._base = made
-        (self._folder / request.file_name).unlink()  # it stays mapped
+        path.unlink(missing_ok=True)  # it stays mapped
         return made
 
     def _reply_to(self, request: Request) -> dict[str, Any]:
         """What the process answers. One that ended, which a compiler's fault or lack of memory can do, is
         started again for the next request."""
-        process = self._running()
+        try:
+            process = self._running()
+        except OSError as failure:
+            return {"error": f"the compiling process cannot be started: {failure}"}
         if process is None:
             return {"error": f"the compiling process ended {MAX_STARTS} times"}
         assert process.stdin is not None and process.stdout is not None
@@ -145,19 +182,39 @@ class BackgroundCompiler:
                 stderr=subprocess.DEVNULL,
                 env=environment_of_python(),
                 text=True,
+                process_group=0 if os.name == "posix" else None,  # an interrupt is for the program
             )
+            if self._closed:  # `end` may have come before there was a process
+                self._process.kill()
         return self._process
 
     def _end(self) -> None:
         process, self._process = self._process, None
         if process is None:
             return
+        process.kill()  # before it sees the end of its input, behind which it clears the folder away
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 with suppress(OSError):
                     pipe.close()
-        process.kill()
         process.wait()
+
+
+def _new_folder() -> Path | None:
+    try:
+        return Path(tempfile.mkdtemp(prefix="heddle-jit-"))
+    except OSError:
+        return None
+
+
+_compilers: weakref.WeakSet[BackgroundCompiler] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    """Python ends: nothing stays behind."""
+    for compiler in list(_compilers):
+        compiler.close()
 
 
 _turns_lock = ForkLock(Rank.LEAF)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from heddle.driver.compile import build_for
 from heddle.driver.jit.request import Setup
+from heddle.driver.jit.sized import bind_sizes
 from heddle.driver.pipeline import default_pipeline, quick_pipeline
 from heddle.driver.relay_vm import executable_of
 from heddle.ir.module import IRModule
-from heddle.relax.transform.bind_symbolic_vars import BindSymbolicVars
 from heddle.target import Target
 from heddle.vm.executable import Executable
 
@@ -32,7 +32,7 @@ def full_program(graph: IRModule, setup: Setup, function: str, sizes: Mapping[st
     """What `heddle.compile` makes; with `sizes`, of a graph in which the function has these sizes."""
     target = Target(setup.target)
     if sizes:
-        graph = BindSymbolicVars(dict(sizes), function)(graph)
+        graph = bind_sizes(graph, function, sizes)
     if setup.machine == "relay":
         return executable_of(graph, default_pipeline(target, setup.precision), target)
     return build_for(graph, target, exec_mode=setup.exec_mode, precision=setup.precision)

@@ -35,19 +35,30 @@ class Guard:
 
     def __init__(self, signature: Signature) -> None:
         places: dict[str, tuple[int, int]] = {}
+        again: list[tuple[int, int, int]] = []
         for number, spec in enumerate(signature.inputs):
             for axis, dim in enumerate(spec.shape or ()):
                 if isinstance(dim, str) and dim.isidentifier():
-                    places.setdefault(dim, (number, axis))
+                    if dim in places:
+                        again.append((list(places).index(dim), number, axis))
+                    else:
+                        places[dim] = (number, axis)
         self.names = tuple(places)
         self._places = tuple(places.values())
+        self._again = tuple(again)
 
     def key(self, args: Sequence[Any]) -> Key | None:
-        """The sizes that arguments have; None for those that have none, which the program will refuse."""
+        """The sizes that arguments have. None where some have none, which the program will refuse, and where
+        a name has two sizes: then it is of two dimensions, or the program will refuse that as well."""
         try:
-            return tuple([args[number].shape[axis] for number, axis in self._places])
+            key = tuple([args[number].shape[axis] for number, axis in self._places])
+            for at, number, axis in self._again:
+                if args[number].shape[axis] != key[at]:
+                    return None
+            hash(key)
         except (IndexError, AttributeError, TypeError):
             return None
+        return key
 
     def sizes(self, key: Key) -> dict[str, int]:
         """Sizes by name."""
@@ -80,7 +91,7 @@ class Dispatch:
     def call(self, *args: Any) -> Any:
         """Call the code for the sizes of the arguments, or that for every size."""
         key = self.guard.key(args)
-        code = self.sized.get(key)
+        code = None if key is None else self.sized.get(key)
         if code is None:
             code = self.full
             if key and key not in self._asked:
@@ -93,7 +104,7 @@ class Dispatch:
         if calls >= self._hot_calls and calls % self._hot_calls == 0:
             if self._is_hot(self.name, self.guard.sizes(key), calls):
                 self._asked.add(key)
-                del self._missed[key]
+                self._missed.pop(key, None)
         elif len(self._missed) > MOST_COUNTED:
             self._missed.clear()
 

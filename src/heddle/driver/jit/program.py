@@ -41,6 +41,7 @@ from heddle.lower.relay_to_relax import in_relax, is_relay, to_relax
 from heddle.ops.load import load as load_operators
 from heddle.runtime.device import Device, cpu
 from heddle.runtime.function import Function
+from heddle.support.forks import ForkLock, Rank
 from heddle.vm.executable import Executable
 from heddle.vm.machine import MACHINES, Machine
 
@@ -127,7 +128,8 @@ class JitProgram:
         self.begin_s = time.perf_counter()
         self._specialisations, self._hot_calls, self._device = specialisations, hot_calls, device
         self._swaps: list[Swap] = []
-        self._changed = threading.Condition()
+        lock = threading.RLock()
+        self._changed, self._over_forks = threading.Condition(lock), ForkLock(Rank.LEAF, lock)
         self._asked = 0
         self._waiting: dict[int, Request] = {}
         this = weakref.ref(self)
@@ -138,7 +140,7 @@ class JitProgram:
                 program._receive(answer)
 
         self._compiler = BackgroundCompiler(setup, graph, done)
-        self._finalizer = weakref.finalize(self, self._compiler.close)
+        weakref.finalize(self, self._compiler.end).atexit = False  # then the compilers themselves end
         with ExitStack() as failed:
             failed.callback(self._compiler.close)
             quick = quick_program(graph, setup)
@@ -204,8 +206,10 @@ class JitProgram:
     def _is_hot(self, function: str, sizes: dict[str, int], calls: int) -> bool:
         """A function was called often with some sizes: whether code for these will come. Where there is as
         much as is kept, it takes the place of code that is called less than half as often."""
+        if not self._compiler.is_here:
+            return False
         with self._changed:
-            kept = [code for dispatch in self._functions.values() for code in dispatch.sized.values()]
+            kept = [code for dispatch in self._functions.values() for code in list(dispatch.sized.values())]
             coming = sum(bool(request.sizes) for request in self._waiting.values())
         if len(kept) + coming >= self._specialisations and (
             coming or not kept or 2 * min(code.recent_calls for code in kept) >= calls

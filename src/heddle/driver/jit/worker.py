@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,9 @@ from heddle.ir.transform import PassContext
 from heddle.support.limits import limits
 
 NICENESS = 10
+PARENT_S = 2.0
+"""How often it is looked whether the program is still there."""
+CAN_WAIT = os.name == "posix"
 
 
 def main() -> None:
@@ -34,7 +40,7 @@ def main() -> None:
     setup, graph = read_program(folder)
     places: dict[bytes, str] = {}
     with PassContext(**setup.passes), limits(**setup.limits):
-        for line in sys.stdin:
+        for line in requests():
             request = Request(**json.loads(line))
             start = time.perf_counter()
             reply: dict[str, Any] = {"number": request.number}
@@ -46,7 +52,22 @@ def main() -> None:
             except Exception as error:  # told to the program, whose code stays
                 reply["error"] = f"{type(error).__name__}: {error}"[:2000]
             reply["compile_s"] = time.perf_counter() - start
-            os.write(replies, (json.dumps(reply) + "\n").encode())
+            try:
+                os.write(replies, (json.dumps(reply) + "\n").encode())
+            except BrokenPipeError:
+                break
+    shutil.rmtree(folder, ignore_errors=True)  # a program that was killed cannot
+
+
+def requests() -> Iterator[str]:
+    """Lines, until the other end closes, or its process is gone: its forked children have that end too."""
+    parent = os.getppid()
+    while os.getppid() == parent:
+        if not CAN_WAIT or select.select([0], [], [], PARENT_S)[0]:
+            line = sys.stdin.readline()  # there is one request at a time
+            if not line:
+                return
+            yield line
 
 
 if __name__ == "__main__":
