@@ -23,6 +23,7 @@ import onnxruntime
 
 from heddle.driver.compile import build
 from heddle.driver.stages import write_stage
+from heddle.driver.values import as_argument, as_array
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext
@@ -138,7 +139,7 @@ def judge(seed: int) -> tuple[str, str]:
                 for number, given in enumerate(samples):
                     for threads in (1, 2):
                         set_num_threads(threads)
-                        got = flat(vm["main"](*given.values()))
+                        got = flat(as_array(vm["main"](*map(as_argument, given.values()))))
                         if found := different(got, wanted[number]):
                             return "wrong", f"{way}, sample {number}, {threads} threads: {found}"
     except InternalError as error:

@@ -171,7 +171,7 @@ _FORMULAS: dict[str, Formula] = {
 _FORMS = {"pow": "number", **dict.fromkeys(("bitwise_and", "bitwise_or", "bitwise_xor"), "bits")}
 _FORMS |= dict.fromkeys(("shift_left", "shift_right"), "integer")
 """Of the operands of binary intrinsics that take others than floats."""
-_CALL, _TEST = Signature(("text",), "value"), Signature(("real",), None, "bools")
+_CALL, _TEST = Signature(("text",), "operand"), Signature(("real",), None, "bools")
 for _name, (_function, _meaning) in _UNARY.items():
     _declare(_name, Signature(("float",)), PURE, _function, _meaning, formula=_FORMULAS.get(_name))
 for _name, (_function, _meaning) in _BINARY.items():

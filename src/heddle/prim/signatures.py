@@ -15,6 +15,7 @@
 | index | an integer |
 | pointer | a handle |
 | value | any expression |
+| operand | any expression, or a string |
 | element | an element of a buffer, by name |
 | text | a string |
 | literal | an integer constant |
@@ -65,6 +66,8 @@ def _has_form(form: str, arg: Any, call: DataType) -> bool:
         return True
     if form == "text":
         return isinstance(arg, StringImm)
+    if form == "operand":
+        return isinstance(arg, StringImm) or isinstance(getattr(arg, "dtype", None), DataType)
     own = getattr(arg, "dtype", None)
     if not isinstance(own, DataType) or isinstance(arg, StringImm):
         return False

@@ -122,7 +122,7 @@ def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) ->
         node,
         I0601,
         f"function {node.name!r} has no dialect",
-        f"decorate it with {' or '.join(dialect.decorator for dialect in known)}",
+        f"decorate it with {' or '.join(sorted(dialect.decorator for dialect in known))}",
     )
 
 
