@@ -12,9 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import heddle
+from benchmarks.measure import relative_error
 from benchmarks.zoo.catalogue import chosen
 from benchmarks.zoo.network import Network
 from heddle.driver.jit import JitProgram
@@ -96,8 +95,7 @@ def _in_turn(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[float
 
 
 def _error(ours: Any, theirs: Any) -> float:
-    pairs = zip(as_arrays(ours), as_arrays(theirs), strict=True)
-    return max(float(np.abs(a.astype(float) - b.astype(float)).max() / np.abs(b).max()) for a, b in pairs)
+    return relative_error(as_arrays(ours), as_arrays(theirs))
 
 
 if __name__ == "__main__":

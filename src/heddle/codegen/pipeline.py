@@ -7,6 +7,21 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, Sequential
 from heddle.target import Target
 
+OPTIONAL_LOOP_PASSES = (
+    "CompactBuffers",
+    "Simplify",
+    "RunInLanes",
+    "PeelLastPair",
+    "CountRows",
+    "HoistDivisions",
+    "HoistIndexChecks",
+    "HoistIfThenElse",
+    "StorageRewrite",
+    "UnrollLoop",
+    "RemoveNoOp",
+)
+"""Passes between scheduled loops and machine code without which kernels are slower, and give the same."""
+
 
 def lowering_passes(target: Target) -> tuple[Pass, ...]:
     """From scheduled functions, blocks and all, to what the target's emitter takes."""

@@ -25,6 +25,7 @@ from heddle.driver.compile import build
 from heddle.driver.pipeline import OptionError
 from heddle.driver.values import as_argument, as_array
 from heddle.frontend.onnx.load import from_onnx
+from heddle.frontend.onnx.part import given_inputs
 from heddle.frontend.onnx.proto import read_model
 from heddle.frontend.onnx.registry import MAX_OPSET
 from heddle.runtime.device import cpu
@@ -97,8 +98,7 @@ class HeddleBackend(Backend):  # type: ignore[misc]  # onnx has no types
         mod = from_onnx(model, options.pop("shape_dict", None))
         executable = build(mod, **{"exec_mode": "compiled", **options})
         graph = (model if isinstance(model, ModelProto) else read_model(model).proto).graph
-        stored = {item.name for item in graph.initializer}
-        names = [value.name for value in graph.input if value.name not in stored]
+        names = [value.name for value in given_inputs(graph)]
         return HeddleRep(executable, names, len(graph.output))
 
     @classmethod

@@ -10,7 +10,7 @@ visits the children, and a Rewriter returns the same object where nothing change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from heddle.ir.node import Node, children, map_children
@@ -92,18 +92,27 @@ def walk_distinct(*nodes: Node) -> Iterator[Node]:
                 stack += below
 
 
-def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
-    """Call `function` once for each distinct node at or below, children first."""
+def post_order(root: Any, below: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    """Each distinct object at or below, what `below` gives for one before it and in its order, to any depth
+    of nesting."""
+    found: list[Any] = []
     seen: set[int] = set()
-    todo: list[tuple[Node, bool]] = [(node, False)]
+    todo: list[tuple[Any, bool]] = [(root, False)]
     while todo:
         current, is_done = todo.pop()
         if is_done:
-            function(current)
+            found.append(current)
         elif id(current) not in seen:
             seen.add(id(current))
             todo.append((current, True))
-            todo += [(child, False) for child in reversed(children(current)) if id(child) not in seen]
+            todo += [(part, False) for part in reversed(list(below(current))) if id(part) not in seen]
+    return found
+
+
+def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
+    """Call `function` once for each distinct node at or below, children first."""
+    for each in post_order(node, children):
+        function(each)
 
 
 def rebuild(node: Node, change: Callable[[Any, Any], Any]) -> Any:

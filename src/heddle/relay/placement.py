@@ -8,10 +8,11 @@ that stand where a value is expected.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.ir import visitor
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
@@ -54,20 +55,14 @@ def parts(expr: Any) -> list[tuple[Expr, int | None]]:
     return []
 
 
-def post_order(root: Any) -> list[Any]:
+def operands(expr: Any) -> list[Any]:
+    """The expressions directly below."""
+    return [child for child, _ in parts(expr)]
+
+
+def post_order(root: Any, below: Callable[[Any], Iterable[Any]] = operands) -> list[Any]:
     """Each distinct expression at or below, operands before what uses them, to any depth of nesting."""
-    seen: set[int] = set()
-    found: list[Any] = []
-    todo: list[tuple[Any, bool]] = [(root, False)]
-    while todo:
-        expr, is_done = todo.pop()
-        if is_done:
-            found.append(expr)
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            todo.append((expr, True))
-            todo += [(child, False) for child, _ in reversed(parts(expr)) if id(child) not in seen]
-    return found
+    return visitor.post_order(root, below)
 
 
 def with_own_recursions(root: Any) -> Any:

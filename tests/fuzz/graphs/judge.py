@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES
 from heddle.driver.compile import build, with_machine_code
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.transform import PassContext
@@ -48,21 +49,9 @@ OPTIONAL_PASSES = (
     "ApplyDefaultSchedule",
     "StaticPlanBlockMemory",
     "KillAfterLastUse",
-    "CompactBuffers",
-    "Simplify",
-    "RunInLanes",
-    "PeelLastPair",
-    "CountRows",
-    "HoistDivisions",
-    "HoistIndexChecks",
-    "HoistIfThenElse",
-    "StorageRewrite",
-    "UnrollLoop",
-    "RemoveNoOp",
+    *OPTIONAL_LOOP_PASSES,
 )
 """Passes without which programs are slower, and must give the same."""
-OF_CODE_GENERATION = OPTIONAL_PASSES[OPTIONAL_PASSES.index("CompactBuffers") :]
-"""Those that loops pass on their way to machine code: the loop interpreter runs what comes before them."""
 TARGETS = (
     ("llvm -opt-level=0", 0.7),
     ("llvm", 0.2),
@@ -123,7 +112,8 @@ def ways_of(seed: int, is_wide: bool = False) -> Ways:
     rng = random.Random(seed + 2)
     without = rng.choice(OPTIONAL_PASSES) if rng.random() < 0.3 else None
     lot, target = rng.random(), rng.choices(*zip(*TARGETS, strict=True))[0]
-    if not is_wide and lot < LOOPS_SHARE and without not in OF_CODE_GENERATION:
+    if not is_wide and lot < LOOPS_SHARE and without not in OPTIONAL_LOOP_PASSES:
+        # The loop interpreter runs what comes before the passes on the way to machine code.
         return Ways(False, without, target, ("loops",), (1,))
     engines = ("bytecode", "compiled") if lot > 1 - COMPILED_SHARE else ("bytecode",)
     threads = (1, 2) if is_wide else (rng.choice((1, 2)),)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from heddle.driver.bisect.case import Case, Setup, fault, interpreted_outputs
-from heddle.driver.bisect.nodes import graph_values, smallest_part
+from heddle.driver.bisect.nodes import feeds_of, graph_values, smallest_part
 from heddle.driver.bisect.stages import Stage, find_stage, outputs_of
 from heddle.driver.codes import D0402, D1001
 from heddle.driver.compare import run_in_onnxruntime
@@ -89,7 +89,7 @@ def bisect(text: str, options: BisectOptions, progress: Callable[[str], None] = 
     if options.against == "onnxruntime":
         if source is None:
             raise UsageError(D0402, f"{model.name} is no ONNX model, which alone onnxruntime can run")
-        expected = run_in_onnxruntime(source, dict(zip(_inputs(source), arrays, strict=True)))
+        expected = run_in_onnxruntime(source, feeds_of(source, arrays))
     else:
         expected = outputs_of(case)
     case = Case(mod, arrays, tuple(expected), setup)
@@ -123,11 +123,6 @@ def _onnx_model(model: Any) -> Any:
     import onnx  # an optional package
 
     return onnx.load(model.path)
-
-
-def _inputs(model: Any) -> list[str]:
-    initial = {item.name for item in model.graph.initializer}
-    return [item.name for item in model.graph.input if item.name not in initial]
 
 
 def _array(name: str, value: Any) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,8 +47,12 @@ class Case:
         """Names of inputs and outputs."""
         return function_signature(self.mod[self.setup.function])
 
-    def fault_of(self, outputs: Sequence[Array]) -> str:
-        """What is wrong with outputs, in a line; nothing where they agree."""
+    def fault_of(self, run: Callable[[], Sequence[Array]]) -> str:
+        """What is wrong with what a run gives, in a line: a code, or what differs; else nothing."""
+        try:
+            outputs = run()
+        except HeddleError as error:
+            return in_a_line(error)
         if len(outputs) != len(self.expected):
             return f"expected {len(self.expected)} outputs, got {len(outputs)}"
         for number, (ours, theirs) in enumerate(zip(outputs, self.expected, strict=True)):
@@ -57,6 +61,11 @@ class Case:
                 why = row.get("reason") or first_difference(ours, theirs)
                 return f"output {number} differs: {why}"
         return ""
+
+
+def in_a_line(error: HeddleError) -> str:
+    """The code of an error, and its first message."""
+    return f"{error.code}: {error.diagnostics[0].message}"
 
 
 def first_difference(ours: Array, theirs: Array) -> str:
@@ -89,10 +98,7 @@ def interpreted_outputs(case: Case, mod: IRModule, **options: Any) -> list[Array
 
 def fault(case: Case, exec_mode: str | None = None) -> str:
     """What is wrong with the compiled program, in a line: a code, or what differs; else nothing."""
-    try:
-        return case.fault_of(compiled_outputs(case, exec_mode))
-    except HeddleError as error:
-        return f"{error.code}: {error.diagnostics[0].message}"
+    return case.fault_of(lambda: compiled_outputs(case, exec_mode))
 
 
 def kind_of(text: str) -> str:

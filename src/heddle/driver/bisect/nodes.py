@@ -12,7 +12,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from heddle.driver.bisect.case import Case, fault, kind_of
 from heddle.driver.inputs import Array
 from heddle.frontend.onnx import from_onnx
-from heddle.frontend.onnx.part import needed_nodes, part_of
+from heddle.frontend.onnx.part import given_inputs, needed_nodes, part_of
 from heddle.support.diagnostics import HeddleError
 
 MAX_TRIALS = 150
@@ -121,12 +121,16 @@ def smallest_part(
     return search.model, search.case
 
 
+def feeds_of(model: ModelProto, arrays: Sequence[Array]) -> dict[str, Array]:
+    """Arrays by the names of the inputs that they are for."""
+    names = (item.name for item in given_inputs(model.graph))
+    return dict(zip(names, arrays, strict=True))
+
+
 def graph_values(model: ModelProto, arrays: Sequence[Array], run: Callable[..., Any]) -> dict[str, Array]:
     """The values of a graph by name, as far as they are arrays: `run(model, feeds)` gives the outputs of a
     model, in order."""
-    initial = {item.name for item in model.graph.initializer}
-    given = [item.name for item in model.graph.input if item.name not in initial]
-    feeds = dict(zip(given, arrays, strict=True))
+    feeds = feeds_of(model, arrays)
     names = [name for node in needed_nodes(model.graph, [item.name for item in model.graph.output])
              for name in node.output if name]  # fmt: skip
     wide = ModelProto()

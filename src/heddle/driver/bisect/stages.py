@@ -17,8 +17,8 @@ import numpy as np
 
 from heddle.codegen.build import build as build_kernels
 from heddle.codegen.cache import KernelCache
-from heddle.codegen.pipeline import lowering_passes
-from heddle.driver.bisect.case import Case, fault, interpreted_outputs
+from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES, lowering_passes
+from heddle.driver.bisect.case import Case, fault, in_a_line, interpreted_outputs
 from heddle.driver.compare import difference
 from heddle.driver.inputs import Array
 from heddle.driver.pipeline import legalize_passes, optimize_passes
@@ -96,10 +96,7 @@ def _search(
 
 
 def _fault(case: Case, mod: IRModule, runner: _Runner) -> str:
-    try:
-        return case.fault_of(interpreted_outputs(case, mod, run_loops=runner))
-    except HeddleError as error:
-        return f"{error.code}: {error.diagnostics[0].message}"
+    return case.fault_of(lambda: interpreted_outputs(case, mod, run_loops=runner))
 
 
 def _changed_function(case: Case, good: IRModule, bad: IRModule, runner: _Runner) -> tuple[str, str]:
@@ -168,20 +165,6 @@ class _Runner:
         return found[1]
 
 
-OPTIONAL_LOOP_PASSES = (
-    "CompactBuffers",
-    "Simplify",
-    "RunInLanes",
-    "PeelLastPair",
-    "CountRows",
-    "HoistDivisions",
-    "HoistIndexChecks",
-    "HoistIfThenElse",
-    "StorageRewrite",
-    "UnrollLoop",
-    "RemoveNoOp",
-)
-"""Passes between scheduled loops and machine code without which kernels are slower, and give the same."""
 NOT_INTERPRETED = "FitTiles"
 """From this pass over loops on there are vectors, which the loop interpreter does not know."""
 OPTIONAL_FINALIZERS = ("StaticPlanBlockMemory", "KillAfterLastUse")
@@ -220,8 +203,13 @@ def _kernel_fault(func: PrimFunc, target: Target, before: Sequence[Any], after: 
     try:
         _built(func, target)(*args)
     except HeddleError as error:
-        return f"{error.code}: {error.diagnostics[0].message}"
-    for number, (ours, theirs) in enumerate(zip(args, after, strict=True)):
+        return in_a_line(error)
+    return _difference(args, after)
+
+
+def _difference(args: Sequence[Any], wanted: Sequence[Any]) -> str:
+    """The first array among a kernel's arguments that is not what it should be, in a line."""
+    for number, (ours, theirs) in enumerate(zip(args, wanted, strict=True)):
         if isinstance(ours, np.ndarray):
             row = difference(f"argument {number}", ours, theirs)
             if not row["agrees"]:
@@ -236,24 +224,22 @@ def _loop_pass(func: PrimFunc, target: Target, before: Sequence[Any], after: Seq
         with PassContext(disabled_pass=[*PassContext.current().disabled_pass, name]):
             if not _kernel_fault(func, target, before, after):
                 return name
+    if num_turns(func, nests_of(func.body), before) > MANY_TURNS:
+        return CODE
     form = IRModule(Map({GlobalVar("kernel"): func}))
     for step in takewhile(lambda step: step.info.name != NOT_INTERPRETED, lowering_passes(target)):
         form = Sequential((step,))(form)
         args = [_copied(arg) for arg in before]
         lowered = form["kernel"]
-        if len(lowered.params) != len(args) or num_turns(func, nests_of(func.body), args) > MANY_TURNS:
+        if len(lowered.params) != len(args):
             break
         try:
             run_primfunc(lowered, *args)
         except HeddleError:
             break
-        if any(_differ(ours, theirs) for ours, theirs in zip(args, after, strict=True)):
+        if _difference(args, after):
             return step.info.name
     return CODE
-
-
-def _differ(ours: Any, theirs: Any) -> bool:
-    return isinstance(ours, np.ndarray) and not difference("", ours, theirs)["agrees"]
 
 
 def _find_finalizer(case: Case, notes: list[str]) -> Stage:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +41,5 @@ class JitStatistics:
     swaps: int = 0
     failed: int = 0
     dropped: int = 0
-    waiting: int = field(default=0)
+    waiting: int = 0
     """Programs that were asked for and are not there yet."""

@@ -29,7 +29,7 @@ from heddle.driver.codes import D0103
 from heddle.driver.compile import EXEC_MODES
 from heddle.driver.jit.background import Answer, BackgroundCompiler
 from heddle.driver.jit.compilers import quick_program
-from heddle.driver.jit.guards import Code, Dispatch
+from heddle.driver.jit.guards import Code, Dispatch, Key
 from heddle.driver.jit.log import JitStatistics, Swap
 from heddle.driver.jit.request import Request, Setup, setup_for
 from heddle.driver.pipeline import OptionError, precision_passes
@@ -209,23 +209,29 @@ class JitProgram:
         if not self._compiler.is_here:
             return False
         with self._changed:
-            kept = [code for dispatch in self._functions.values() for code in list(dispatch.sized.values())]
+            kept = [code for code, _, _ in self._kept()]
             coming = sum(bool(request.sizes) for request in self._waiting.values())
         if len(kept) + coming >= self._specialisations and (
             coming or not kept or 2 * min(code.recent_calls for code in kept) >= calls
         ):
             return False
-        return self._ask(function, sizes)
+        self._ask(function, sizes)
+        return True
 
-    def _ask(self, function: str, sizes: dict[str, int]) -> bool:
-        if not self._compiler.is_here:
-            return False
+    def _ask(self, function: str, sizes: dict[str, int]) -> None:
         with self._changed:
             self._asked += 1
             request = Request(self._asked, function, sizes)
             self._waiting[request.number] = request
         self._compiler.ask(request)
-        return True
+
+    def _kept(self) -> list[tuple[Code, Dispatch, Key | None]]:
+        """The codes for sizes of their own, with the function and the sizes that each is for."""
+        return [
+            (code, dispatch, key)
+            for dispatch in self._functions.values()
+            for key, code in list(dispatch.sized.items())
+        ]
 
     def _receive(self, answer: Answer) -> None:
         """In the compiler's thread: put a program in place."""
@@ -261,9 +267,7 @@ class JitProgram:
 
     def _put_sized(self, request: Request, machine: Machine) -> dict[str, int] | None:
         """Put code for some sizes in place; the sizes that had to go for it."""
-        dispatches = self._functions.values()
-        kept = [(code, dispatch, key) for dispatch in dispatches for key, code in dispatch.sized.items()]
-        dropped = None
+        kept, dropped = self._kept(), None
         if len(kept) >= self._specialisations:
             _, dispatch, key = min(kept, key=lambda each: each[0].recent_calls)
             dropped = dispatch.guard.sizes(key or ())

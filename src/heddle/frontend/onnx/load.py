@@ -16,6 +16,7 @@ from heddle.frontend.onnx.check import check_model
 from heddle.frontend.onnx.importer import GraphImporter
 from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
+from heddle.frontend.onnx.part import given_inputs
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
 from heddle.frontend.onnx.scope import Parameters
 from heddle.frontend.onnx.values import TextKind, Value, tensor_value
@@ -67,8 +68,7 @@ def from_onnx(
     importer = GraphImporter(loaded, builder, functions)
     types = InputTypes(shape_dict, dtype_dict, importer.dim_names)
     graph = loaded.proto.graph
-    stored = {tensor.name for tensor in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in stored]
+    inputs = given_inputs(graph)
     params = types.params(inputs, sanitize_input_names)
     if keep_params_in_input:
         importer.params = Parameters()

@@ -1,10 +1,16 @@
-"""Parts of ONNX models: what gives some values, with other values as inputs."""
+"""Parts of ONNX models: what callers give, and what gives some values, with other values as inputs."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
 from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+
+
+def given_inputs(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that a caller gives: older models list their stored tensors as inputs, too."""
+    stored = {item.name for item in graph.initializer}
+    return [item for item in graph.input if item.name not in stored]
 
 
 def used_names(node: NodeProto) -> list[str]:

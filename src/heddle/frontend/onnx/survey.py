@@ -22,6 +22,7 @@ from heddle.frontend.onnx.importer import GraphImporter
 from heddle.frontend.onnx.inputs import InputTypes, input_kind
 from heddle.frontend.onnx.load import bind_inputs, loaded_model
 from heddle.frontend.onnx.model_size import model_size
+from heddle.frontend.onnx.part import given_inputs
 from heddle.frontend.onnx.proto import LoadedModel, Node
 from heddle.frontend.onnx.values import OptionalKind, SequenceKind, TextKind, Value
 from heddle.graph.block_builder import BlockBuilder
@@ -84,8 +85,7 @@ def _import(
     importer = _Surveyor(loaded, builder, functions, found)
     types = InputTypes(shape_dict, None, importer.dim_names)
     graph = loaded.proto.graph
-    stored = {item.name for item in graph.initializer}
-    inputs = [value for value in graph.input if value.name not in stored]
+    inputs = given_inputs(graph)
     params = types.params(inputs, sanitize=False)
     bind_inputs(importer, types, inputs, params)
     _describe_inputs(found, inputs, params)

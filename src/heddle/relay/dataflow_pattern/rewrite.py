@@ -16,7 +16,7 @@ from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0405
 from heddle.relay.dataflow_pattern import patterns as p
 from heddle.relay.dataflow_pattern.matcher import Matcher, inner, with_types
-from heddle.relay.placement import parts, post_order
+from heddle.relay.placement import operands, parts, post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
@@ -201,19 +201,7 @@ def _as_call(found: _Match, number: int, attrs: Mapping[str, Any]) -> Call:
 
 def _visited(found: _Match) -> list[Any]:
     """What a match is made of and what it takes, operands first."""
-    order: list[Any] = []
-    seen: set[int] = set()
-    todo: list[tuple[Any, bool]] = [(found.root, False)]
-    while todo:
-        node, is_done = todo.pop()
-        if is_done:
-            order.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            todo.append((node, True))
-            if id(node) in found.inside:
-                todo += [(child, False) for child, _ in reversed(parts(node))]
-    return order
+    return post_order(found.root, lambda node: operands(node) if id(node) in found.inside else ())
 
 
 p.USES.add("partition", partition)

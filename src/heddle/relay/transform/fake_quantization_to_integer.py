@@ -10,7 +10,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.relay.codes import Q0502
 from heddle.relay.op_attrs import op_attr
-from heddle.relay.placement import parts, post_order
+from heddle.relay.placement import operands, post_order
 from heddle.relay.qnn.fake_quantization import (
     OPTIONAL,
     RULES,
@@ -93,21 +93,13 @@ def _is_quantized(expr: Any) -> bool:
 
 def _region(root: Any) -> list[Any]:
     """The expressions from a root to the nearest integers, operands first."""
-    seen, order = set[int](), list[Any]()
-    todo = [(root, False)]
-    while todo:
-        expr, is_done = todo.pop()
-        if is_done:
-            order.append(expr)
-        elif id(expr) not in seen:
-            seen.add(id(expr))
-            todo.append((expr, True))
-            below = parts(expr) if isinstance(expr, (Call, Tuple, TupleGetItem)) else []
-            if is_call(expr, _TO):
-                below = below[:2]
-            if not is_call(expr, _FROM):
-                todo += [(child, False) for child, _ in below]
-    return order
+
+    def below(expr: Any) -> list[Any]:
+        if is_call(expr, _FROM) or not isinstance(expr, (Call, Tuple, TupleGetItem)):
+            return []
+        return operands(expr)[:2] if is_call(expr, _TO) else operands(expr)
+
+    return post_order(root, below)
 
 
 class TypeMap:
