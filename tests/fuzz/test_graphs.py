@@ -10,11 +10,11 @@ import onnx
 import pytest
 from onnx import helper
 
+from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES
 from tests.fuzz.graphs import judge as judging
 from tests.fuzz.graphs import oracle
 from tests.fuzz.graphs.grow import MAX_WIDE_ELEMENTS, is_wide, make_graph
 from tests.fuzz.graphs.judge import (
-    OF_CODE_GENERATION,
     OPTIONAL_PASSES,
     TARGETS,
     Verdict,
@@ -324,7 +324,7 @@ def test_every_engine_is_drawn_with_every_target_and_pass():
     assert {ways.without for ways in drawn} == {None, *OPTIONAL_PASSES}
     assert {ways.threads for ways in drawn} == {(1,), (2,)}
     assert ways_of(0, is_wide=True).threads == (1, 2)
-    assert not any(ways.engines == ("loops",) and ways.without in OF_CODE_GENERATION for ways in drawn)
+    assert not any(ways.engines == ("loops",) and ways.without in OPTIONAL_LOOP_PASSES for ways in drawn)
 
 
 def test_wide_graphs_are_worth_several_threads():
