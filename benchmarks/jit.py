@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import heddle
-from benchmarks.measure import relative_error
+from benchmarks.measure import least_in_turn, relative_error
 from benchmarks.zoo.catalogue import chosen
 from benchmarks.zoo.network import Network
 from heddle.driver.jit import JitProgram
@@ -21,7 +21,7 @@ from heddle.driver.sources import module_of
 from heddle.driver.values import as_arrays
 from heddle.ops.load import load as load_operators
 
-CALLS, TURNS = 50, 9
+CALLS = 50
 AROUND_S = 0.02
 """Calls that begin so long before or after a swap count as around it."""
 
@@ -50,7 +50,7 @@ def main() -> None:
         print(f"  first result against the full program's: {_error(first, expected):.1e}")
         _swaps(program, args)
         fixed = _for_sizes(network, sizes)
-        jitted, alone = _in_turn(lambda: program["main"](*args), lambda: fixed(*args))
+        jitted, alone = least_in_turn(lambda: program["main"](*args), lambda: fixed(*args))
         print(f"  after the swaps: {1e3 * jitted:.3f} ms, compiled for the size {1e3 * alone:.3f} ms")
         print(f"  jit over compiled for the size: {jitted / alone:.3f}")
         print(f"  results against the full program's: {_error(program['main'](*args), expected):.1e}")
@@ -80,18 +80,6 @@ def _swaps(program: JitProgram, args: list[Any]) -> None:
         if near and before:
             print(f"    longest call around it {1e3 * max(near):.2f} ms, before {1e3 * max(before):.2f} ms")
     print(f"  {len(calls)} calls in {time.perf_counter() - begin:.1f} s")
-
-
-def _in_turn(first: Callable[[], Any], second: Callable[[], Any]) -> tuple[float, float]:
-    """The least seconds of two calls, taken in turn."""
-    found: list[list[float]] = [[], []]
-    for _ in range(TURNS):
-        for call, times in zip((first, second), found, strict=True):
-            for _ in range(5):
-                start = time.perf_counter()
-                call()
-                times.append(time.perf_counter() - start)
-    return min(found[0]), min(found[1])
 
 
 def _error(ours: Any, theirs: Any) -> float:

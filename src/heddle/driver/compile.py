@@ -22,6 +22,7 @@ from heddle.driver.variants import is_several, make_variants, targets_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Expr, Function, Tuple, Var
+from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
@@ -34,6 +35,7 @@ from heddle.relax.transform.bind_params import BindParams
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.module import Module
 from heddle.support.collection import collection_paused
+from heddle.support.diagnostics import VerifyError
 from heddle.target import Target
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 from heddle.tir.transform.check_bounds import ALL, marked
@@ -129,8 +131,8 @@ def build(
     before and after use. A module with the attribute `check_bounds` has checks where nothing is proved.
 
     Raises: OptionError D0103 (a ValueError) for another option, D0105 for targets that need the same;
-    BindingError R0208 for other parameters; UsageError H01.. for a malformed target, G02.. for C source that
-    cannot be compiled.
+    BindingError R0208 for other parameters; VerifyError with the findings of a program that breaks rules;
+    UsageError H01.. for a malformed target, G02.. for C source that cannot be compiled.
     """
 
     def make(chosen: Target) -> VMExecutable:
@@ -195,6 +197,9 @@ def _compiled(
     options: BuildOptions,
     cache: KernelCache | None,
 ) -> VMExecutable:
+    findings = verify_module(mod)
+    if findings:
+        raise VerifyError(findings[:20])
     builder, loops = vm_codegen(pipeline(mod))
     for var, func in mod.functions.items():
         if isinstance(func, Function):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -75,7 +76,7 @@ def read_array(name: str, path: str) -> Array:
     try:
         with open_file(path) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, TokenError) as error:  # the header is text of Python
         reason = getattr(error, "strerror", None) or error
         raise UsageError(D0203, f"input {name!r}: {path} is no readable .npy file: {reason}") from error
     return np.asarray(array)

@@ -33,6 +33,7 @@ from heddle.relax.transform.attach_global_symbol import AttachGlobalSymbol
 from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.call_tir_rewrite import CallTIRRewrite
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
+from heddle.relax.transform.check_stated_types import CheckStatedTypes
 from heddle.relax.transform.contract_in_bfloat16 import ContractInBfloat16
 from heddle.relax.transform.contract_quantized import ContractQuantized
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
@@ -64,6 +65,7 @@ class OptionError(UsageError, ValueError):
 
 def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
     passes = (
+        CheckStatedTypes(),  # what is said about a value and not proved is checked when it runs
         LambdaLift(),  # local functions are optimised as all others are
         ConvertToDataflow(),  # pure bindings between control flow form blocks, in which operators fuse
         DecomposeOpsForInference(),  # batch norms become scales and shifts, which fuse

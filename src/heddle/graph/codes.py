@@ -65,6 +65,16 @@ R0306 = declare_code(
     "undefined symbolic dimension",
     "A symbolic dimension is used before a parameter or match_cast binds it.",
 )
+R0307 = declare_code(
+    "R0307",
+    "stated type does not fit",
+    "What a binding, a function or a call states about a value is false for every value that it can have.",
+)
+R0308 = declare_code(
+    "R0308",
+    "not a condition",
+    "A condition is a scalar, or a tensor of one element, of a bool or integer dtype.",
+)
 R0501 = declare_code(
     "R0501",
     "BlockBuilder misused",

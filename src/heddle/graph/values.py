@@ -36,8 +36,16 @@ def as_value(value: Any) -> Any:
 
 
 def is_true(value: Any) -> bool:
-    """What a condition means: a scalar, or a tensor whose elements are all true."""
-    return bool(np.asarray(value).all())
+    """What a condition means: a bool or an integer, or the only element of a tensor of these.
+
+    Raises: TrapValueError R0601 for anything else.
+    """
+    found = np.asarray(value)
+    if found.size != 1:
+        raise TrapValueError(R0601, f"a condition must have one element, got a tensor of shape {found.shape}")
+    if found.dtype.kind not in "biu":
+        raise TrapValueError(R0601, f"a condition must have a bool or integer dtype, got {found.dtype}")
+    return bool(found.reshape(-1)[0])
 
 
 # ---- types

@@ -7,10 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.claims import Claim, condition_problem
+from heddle.graph.codes import R0307, R0308
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.op_builder import build_call, const, graph_expr, typed_constant
 from heddle.graph.op_words import TYPE_KEYWORDS, OpWord
+from heddle.graph.type_relations import BaseCheck
 from heddle.graph.types import VDevice
 from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
@@ -34,7 +37,7 @@ from heddle.relax.script import (
     TypeWord,
 )
 from heddle.runtime.device import Device
-from heddle.support.diagnostics import did_you_mean
+from heddle.support.diagnostics import IRTypeError, did_you_mean
 from heddle.support.span import Source, at
 from heddle.tir.parser import ScalarParser
 
@@ -91,6 +94,8 @@ class FunctionParser(ScalarParser):
             declared = self._signature_type(node.returns) if node.returns is not None else None
             self._attrs.append({} if private else {"global_symbol": node.name})
             body = self._sequence(node.body)
+            if declared is not None:
+                self._claim("the result", declared, type_of(body.body))
             attrs = {key: value for key, value in self._attrs.pop().items() if value is not None}
             func = Function(tuple(params), body, declared, self._is_pure(node), attrs_of(attrs))
             return self.builder.normalize_function(func)
@@ -207,10 +212,18 @@ class FunctionParser(ScalarParser):
 
     def _bind(self, name: str, value: Expr, ty: Type | None) -> None:
         normal = self.builder.value(value)
+        if ty is not None:
+            self._claim(f"variable {name!r}", ty, type_of(normal))
         var = self._new_var(name, ty if ty is not None else type_of(normal))
         self.builder.names.reserve(name)
         self.builder.add(VarBinding(var, normal))
         self.define(name, var)
+
+    def _claim(self, who: str, stated: Type, known: Type) -> None:
+        """Raises: IRTypeError R0307 where a stated type is false whatever the value is."""
+        claim = Claim(who, stated, known)
+        if claim.check(self.builder.analyzer) is BaseCheck.FAIL_L0:
+            raise IRTypeError(R0307, str(claim))
 
     def _new_var(self, name: str, ty: Type) -> Var:
         is_dataflow = self.builder.scopes[-1].is_dataflow and name not in self._outputs[-1]
@@ -219,6 +232,7 @@ class FunctionParser(ScalarParser):
     def _match_cast(self, node: ast.AST, name: str, word: MatchCastWord, annotation: ast.expr | None) -> None:
         ty = word.ty.build(lambda dim: self._dim(node, dim)) if isinstance(word.ty, TypeWord) else word.ty
         declared = self._signature_type(annotation) if annotation is not None else ty
+        self._claim(f"variable {name!r}", declared, ty)
         var = self._new_var(name, declared)
         self.builder.add(MatchCast(var, self.builder.leaf(graph_expr(word.value)), ty))
         self.define(name, var)
@@ -269,6 +283,9 @@ class FunctionParser(ScalarParser):
                 node, R0402, "both branches of an if are needed and end with an assignment to one name"
             )
         condition = self.builder.leaf(self._value(node.test))
+        problem = condition_problem(type_of(condition), self.builder.analyzer)
+        if problem is not None:
+            raise IRTypeError(R0308, problem)
         branches = self._sequence(node.body, target.id), self._sequence(node.orelse, target.id)
         annotation = last.annotation if isinstance(last, ast.AnnAssign) else None
         ty = self._signature_type(annotation) if annotation is not None else None

@@ -1,19 +1,21 @@
 """The rules of graph functions, as findings.
 
 Every variable is defined before its use and once; symbolic dimensions too; arguments are leaves (the normal
-form);
-dataflow blocks are pure and hold no control flow; a pure function calls nothing impure; every expression has
-a type.
+form); dataflow blocks are pure and hold no control flow; a pure function calls nothing impure; every
+expression has a type; no stated type is false (`graph.claims`), and conditions are scalars.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.codes import R0102, R0301, R0302, R0305, R0306
+from heddle.arith import Analyzer
+from heddle.graph.claims import Claim, condition_problem, loop_call_claims, loop_call_problem, operands_of
+from heddle.graph.codes import R0102, R0201, R0301, R0302, R0305, R0306, R0307, R0308
+from heddle.graph.infer import function_type
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.graph.normalize import is_impure_call
-from heddle.graph.type_relations import symbolic_vars
+from heddle.graph.type_relations import BaseCheck, symbolic_vars
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import (
     Call,
@@ -31,6 +33,7 @@ from heddle.ir.expr import (
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
+from heddle.ir.types import Type
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
@@ -54,6 +57,7 @@ class _Checker:
         self._vars: set[Var] = set()
         self._dims: set[PrimVar] = set()
         self._ever: set[Var] = set()
+        self._analyzer = Analyzer()
 
     def _report(self, code: Code, message: str, node: Any) -> None:
         self.findings.append(Diagnostic(code, message, node.span))
@@ -67,6 +71,8 @@ class _Checker:
             if param.ty is not None:
                 self._dims.update(symbolic_vars(param.ty))
         self._sequence(func.body, func.is_pure and not func.attrs.get("relax.force_pure"))
+        if func.ret_ty is not None:
+            self._claim("the result", func.ret_ty, getattr(func.body, "ty", None), func)
         self._vars, self._dims = outer
 
     def _define(self, var: Var) -> None:
@@ -104,11 +110,25 @@ class _Checker:
         if isinstance(value, Function):
             self._define(binding.var)
             self.function(value)
+            self._claim(
+                f"variable {binding.var.name_hint!r}", binding.var.ty, function_type(value), binding.var
+            )
             return
         self._value(value, in_dataflow, is_pure)
+        known: Type | None = getattr(value, "ty", None)
         if isinstance(binding, MatchCast):
             self._dims.update(symbolic_vars(binding.ty))
+            known = binding.ty
         self._define(binding.var)
+        self._claim(f"variable {binding.var.name_hint!r}", binding.var.ty, known, binding.var)
+
+    def _claim(self, who: str, stated: Type | None, known: Type | None, node: Any) -> None:
+        if stated is not None and known is not None and stated is not known:
+            self._check_claim(Claim(who, stated, known), node)
+
+    def _check_claim(self, claim: Claim, node: Any) -> None:
+        if claim.check(self._analyzer) is BaseCheck.FAIL_L0:
+            self._report(R0307, str(claim), node)
 
     # ---- expressions
 
@@ -117,6 +137,7 @@ class _Checker:
             if in_dataflow:
                 self._report(R0304, "an if inside a dataflow block", value)
             self._leaf(value.cond)
+            self._condition(value.cond)
             for branch in (value.true_branch, value.false_branch):
                 outer = set(self._vars), set(self._dims)
                 self._sequence(branch, is_pure)
@@ -128,6 +149,12 @@ class _Checker:
         else:
             self._leaf(value)
 
+    def _condition(self, cond: Expr) -> None:
+        known = getattr(cond, "ty", None)
+        problem = condition_problem(known, self._analyzer) if known is not None else None
+        if problem is not None:
+            self._report(R0308, problem, cond)
+
     def _call(self, value: Call, in_dataflow: bool, is_pure: bool) -> None:
         if value.ty is None:
             self._report(R0102, f"the call {value} has no type", value)
@@ -138,6 +165,14 @@ class _Checker:
             self._report(R0301, f"function {value.op.name_hint!r} is not in the module", value)
         for part in (value.op, *value.args):
             self._leaf(part)
+        if value.ty is None or any(getattr(arg, "ty", None) is None for arg in operands_of(value)):
+            return
+        problem = loop_call_problem(value, self.mod)
+        if problem is not None:
+            self._report(R0201, problem, value)
+            return
+        for claim in loop_call_claims(value, self.mod):
+            self._check_claim(claim, value)
 
     def _leaf(self, expr: Expr) -> None:
         if isinstance(expr, Tuple):

@@ -7,10 +7,13 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from heddle.driver.bisect.bisect import BisectOptions, bisect
+import heddle
+from heddle.driver.bisect.bisect import BisectOptions, Finding, bisect
 from heddle.driver.bisect.bundle import replay, write_bundle
+from heddle.driver.bisect.case import Case, Setup
 from heddle.driver.bisect.stages import CODE, IMPORT, MACHINE
 from heddle.driver.cli.app import run_app
+from heddle.driver.targets import as_target
 from heddle.ir.node import replace
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.ops import const
@@ -19,6 +22,8 @@ from heddle.support.diagnostics import FormatError, UsageError
 from heddle.tir.nodes import BufferStore, PrimFunc
 
 onnx = pytest.importorskip("onnx", reason="models are ONNX models")
+from heddle.frontend.onnx import from_onnx  # noqa: E402  (it needs the package onnx)
+
 pytest.importorskip("onnxruntime", reason="the engine that is right")
 helper = onnx.helper
 
@@ -307,6 +312,56 @@ def test_no_bundle(tmp_path):
             replay(tmp_path / "b.zip")
     with pytest.raises(UsageError, match="S0102"):
         replay(tmp_path / "other.zip")
+
+
+def _bundle(model, folder):
+    proto = onnx.load(model)
+    array = np.ones((2, 3, 4, 4), "float32")
+    case = Case(from_onnx(proto), (array,), (np.zeros((2, 10), "float32"),), Setup(as_target(None)))
+    write_bundle(folder / "b.zip", Finding("differs", [], None, case, proto))
+    with zipfile.ZipFile(folder / "b.zip") as file:
+        return {item.filename: file.read(item) for item in file.infolist()}
+
+
+def _replaced(folder, parts, **changed):
+    with zipfile.ZipFile(folder / "bad.zip", "w") as file:
+        for name, data in {**parts, **changed}.items():
+            file.writestr(name, data)
+    return folder / "bad.zip"
+
+
+def test_damaged_parts_of_a_bundle(model, tmp_path):
+    parts = _bundle(model, tmp_path)
+    facts = json.loads(parts["bundle.json"])
+    array = parts["input.0.npy"]
+    wrong = {
+        "bundle.json": [
+            json.dumps({**facts, **bad}).encode()
+            for bad in (
+                *({"format": 7}, {"inputs": 10**9}, {"inputs": "x"}, {"inputs": 0}, {"heddle": None}),
+                *({"fault": []}, {"function": "other"}, {"target": 3}),
+            )
+        ]
+        + [b"[]", b"[" * 100_000, b"\xff"],
+        "input.0.npy": [
+            b"",
+            array[:40],
+            array.replace(b"}", b"#", 1),
+            array.replace(b"(2, 3, 4, 4)", b"(9999999999,)"),
+        ],
+        "model.onnx": [b"", b"\x0a", parts["model.onnx"][:100]],
+    }
+    for name, texts in wrong.items():
+        for data in texts:
+            with pytest.raises((FormatError, UsageError), match=r"D1002|D020|N010"):
+                replay(_replaced(tmp_path, parts, **{name: data}))
+    assert replay(_replaced(tmp_path, parts))[0]
+
+
+def test_a_bundle_has_a_budget(model, tmp_path):
+    _bundle(model, tmp_path)
+    with heddle.config.limits(message_bytes=1000), pytest.raises(UsageError, match="S0601"):
+        replay(tmp_path / "b.zip")
 
 
 def test_unknown_engine(model):

@@ -19,6 +19,7 @@ import pytest
 import heddle
 from heddle import relay
 from heddle.driver.jit import background
+from heddle.driver.jit.background import BackgroundCompiler
 from heddle.driver.jit.compilers import full_program
 from heddle.driver.jit.guards import MOST_COUNTED, Code, Dispatch, Guard
 from heddle.driver.jit.request import (
@@ -213,6 +214,70 @@ def test_the_process_that_compiles_may_die(program):
     assert program.wait(LIMIT_S)  # a new process has begun
     assert (program.swaps[-1].sizes, program.swaps[-1].error) == ({"n": 6}, None)
     check(program, 6)
+
+
+def test_the_full_program_is_asked_for_again_where_its_process_dies(monkeypatch):
+    started = []
+
+    def start(self):
+        found = BackgroundCompiler._running(self)
+        if len(started) < deaths:
+            found.kill()
+            found.wait()
+        started.append(found)
+        return found
+
+    class Dying(BackgroundCompiler):
+        _running = start
+
+    monkeypatch.setattr("heddle.driver.jit.program.BackgroundCompiler", Dying)
+    for deaths in (1, background.MAX_STARTS):
+        started.clear()
+        with heddle.jit(network(), specialisations=0) as program:
+            check(program, 4)
+            assert program.wait(LIMIT_S)
+            (swap,) = program.swaps
+            if deaths == 1:
+                assert swap.error is None and len(started) == 2
+            else:
+                assert "ended with status -9" in swap.error and len(started) == background.MAX_STARTS
+            check(program, 4)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there are no signals that stop a process")
+def test_a_process_that_hangs_stops_nothing(program):
+    assert program.wait(LIMIT_S)
+    process = program._compiler._process
+    os.kill(process.pid, signal.SIGSTOP)
+    for _ in range(20):
+        check(program, 4)
+    assert not program.wait(0.1)
+    program.close()
+    assert process.poll() == -signal.SIGKILL
+    check(program, 4)
+
+
+def test_data_types_of_relay():
+    mod = relay.parse("""
+#[version = "0.0.5"]
+type List[A] { Cons(A, List[A]), Nil, }
+def @sum(%xs: List[Tensor[(?, 2), float32]], %acc: Tensor[(?, 2), float32]) -> Tensor[(?, 2), float32] {
+  match (%xs) {
+    Cons(%x, %rest) => @sum(%rest, add(%acc, %x)),
+    Nil => %acc,
+  }
+}
+def @main(%x: Tensor[(?, 2), float32]) -> Tensor[(?, 2), float32] {
+  @sum(Cons(%x, Cons(multiply(%x, %x), Nil)), %x)
+}
+""")
+    with heddle.jit(mod, hot_calls=2) as program:
+        for turn in range(8):
+            x = rows(2 + turn % 2)[:, :2].copy()
+            np.testing.assert_allclose(program["main"](heddle.tensor(x)).numpy(), x + x + x * x, rtol=1e-6)
+            if turn == 4:
+                assert program.wait(LIMIT_S)
+        assert program.statistics().full_calls + program.statistics().sized_calls > 0
 
 
 def test_after_close_the_code_stays():

@@ -280,8 +280,8 @@ def test_read_if_cond():
     assert [read(v) for v in (True, False, 2, 0)] == [True, False, True, False]
     for value in (True, 1, np.uint8(3), np.int64(-1)):
         assert read(tensor(np.array(value))) is True
-    assert read(tensor(np.array([[0, 1]]))) is False
-    for bad in (tensor(1.0), "s", 1.5, empty((0,), "int32")):
+    assert read(tensor(np.array([[0]]))) is False
+    for bad in (tensor(1.0), "s", 1.5, empty((0,), "int32"), tensor(np.array([[0, 1]]))):
         with pytest.raises(Trap, match="V0405"):
             read(bad)
 

@@ -15,10 +15,13 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import platform
 import zipfile
+import zlib
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import llvmlite
@@ -28,18 +31,22 @@ from heddle import __version__
 from heddle.driver.bisect.bisect import Finding
 from heddle.driver.bisect.case import Case, Setup, fault
 from heddle.driver.codes import D1002
-from heddle.driver.inputs import Array, write_array
+from heddle.driver.inputs import Array, check_arrays, write_array
 from heddle.driver.models import trusted_module
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.support.codes import S0102
-from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 from heddle.support.files import read_bytes, write_bytes
+from heddle.support.limits import current_limits, exceeded
 from heddle.target import Target
 
 FORMAT = 1
-MAX_BYTES = 4 << 30
-"""What a bundle may unpack to."""
+DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
+    *(LookupError, ValueError, TypeError, OverflowError, MemoryError, TokenError),
+)
+"""What the readers of a bundle's parts raise where these are damaged."""
 _PACKAGES = ("numpy", "ml_dtypes", "onnx", "onnxruntime")
 
 
@@ -87,41 +94,70 @@ def replay(path: Path, target: str | None = None, trust: bool = False) -> tuple[
     """Run a bundle: what is wrong now, empty where nothing is, and what `bundle.json` tells. `target` is
     another target than the bundle's. A module in it may compute and nothing else, unless `trust` says so.
 
-    Raises: UsageError S0102 where it cannot be read, S0401 for a module that asks for more than computing;
+    Raises: UsageError S0102 where it cannot be read, S0401 for a module that asks for more than computing,
+    S0601 for more than the limit `message_bytes`, D0201 to D0203 for arrays that are not those of the model;
     FormatError D1002 for what is no bundle; what importing raises.
     """
+    try:
+        case, facts = _read(path, target, trust)
+    except HeddleError:
+        raise
+    except DAMAGED as error:
+        raise FormatError(D1002, f"{path} is no bundle, or a damaged one: {error}") from error
+    return fault(case), facts
+
+
+def _read(path: Path, target: str | None, trust: bool) -> tuple[Case, dict[str, Any]]:
+    """What a bundle holds. Raises: as `replay`, and what its parts raise where they are damaged."""
+    parts = _parts(path)
+    facts = json.loads(parts["bundle.json"])
+    if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+        found = facts.get("format") if isinstance(facts, dict) else facts
+        raise FormatError(D1002, f"{path}: expected format {FORMAT}, got {found!r:.40}")
+    texts = [_text(facts, key) for key in ("target", "exec_mode", "precision", "function", "heddle", "fault")]
+    setup = Setup(Target(target or texts[0]), *texts[1:4])
+    arrays = _arrays(parts, "input", facts["inputs"])
+    expected = _arrays(parts, "expected", facts["expected"])
+    case = Case(_module(parts, path.name, trust), arrays, expected, setup)
+    if setup.function not in case.mod:
+        raise FormatError(D1002, f"{path}: its model has no function {setup.function!r:.40}")
+    signature = case.signature
+    if len(signature.inputs) != len(arrays):
+        raise FormatError(
+            D1002, f"{path}: its model has {len(signature.inputs)} inputs, and {len(arrays)} are there"
+        )
+    check_arrays(signature, {spec.name: array for spec, array in zip(signature.inputs, arrays, strict=True)})
+    return case, facts
+
+
+def _parts(path: Path) -> dict[str, bytes]:
     try:
         data = read_bytes(path)
     except OSError as error:
         raise UsageError(S0102, f"cannot read {path}: {error.strerror}") from error
-    try:
-        with zipfile.ZipFile(io.BytesIO(data)) as file:
-            if sum(item.file_size for item in file.infolist()) > MAX_BYTES:
-                raise FormatError(D1002, f"{path} unpacks to more than {MAX_BYTES} bytes")
-            parts = {item.filename: file.read(item) for item in file.infolist()}
-        facts = json.loads(parts["bundle.json"])
-        if facts["format"] != FORMAT:
-            raise FormatError(D1002, f"{path}: expected format {FORMAT}, got {facts['format']}")
-        setup = Setup(
-            Target(target or facts["target"]), facts["exec_mode"], facts["precision"], facts["function"]
-        )
-        arrays, expected = (
-            tuple(_array(parts[f"{kind}.{number}.npy"]) for number in range(facts[key]))
-            for kind, key in (("input", "inputs"), ("expected", "expected"))
-        )
-        mod = _module(parts, path.name, trust)
-    except (zipfile.BadZipFile, KeyError, ValueError, TypeError, EOFError) as error:
-        raise FormatError(D1002, f"{path} is no bundle, or a damaged one: {error}") from error
-    return fault(Case(mod, arrays, expected, setup)), facts
+    most = current_limits().message_bytes
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        if sum(item.file_size for item in file.infolist()) > most:
+            raise exceeded("message_bytes", f"{path} unpacks to more than {most} bytes")
+        return {item.filename: file.read(item) for item in file.infolist()}
+
+
+def _text(facts: dict[str, Any], key: str) -> str:
+    if not isinstance(facts[key], str):
+        raise ValueError(f"{key!r} in bundle.json is no text")
+    return str(facts[key])
+
+
+def _arrays(parts: dict[str, bytes], kind: str, count: int) -> tuple[Array, ...]:
+    return tuple(_array(parts[f"{kind}.{number}.npy"]) for number in range(count))
 
 
 def _module(parts: dict[str, bytes], name: str, trust: bool) -> IRModule:
     if "model.onnx" in parts:
-        import onnx  # an optional package
-
         from heddle.frontend.onnx import from_onnx  # it needs the package onnx
+        from heddle.frontend.onnx.proto import decoded  # as above
 
-        return from_onnx(onnx.load_from_string(parts["model.onnx"]))
+        return from_onnx(decoded(parts["model.onnx"], name))
     found = load_json(parts["module.json"].decode())
     if not isinstance(found, IRModule):
         raise ValueError("module.json holds no module")
@@ -136,7 +172,13 @@ def _npy(array: Array) -> bytes:
 
 
 def _array(data: bytes) -> Array:
-    array: Array = np.load(io.BytesIO(data), allow_pickle=False)
+    file = io.BytesIO(data)
+    version = np.lib.format.read_magic(file)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read(file)
+    if math.prod(shape) * dtype.itemsize > len(data):  # numpy would ask for the memory first
+        raise ValueError(f"an array of shape {shape} in {len(data)} bytes")
+    array: Array = np.lib.format.read_array(io.BytesIO(data), allow_pickle=False)
     return array.astype(object) if array.dtype.kind == "U" else array
 
 

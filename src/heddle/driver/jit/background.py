@@ -151,7 +151,14 @@ class BackgroundCompiler:
 
     def _reply_to(self, request: Request) -> dict[str, Any]:
         """What the process answers. One that ended, which a compiler's fault or lack of memory can do, is
-        started again for the next request."""
+        started again: for the full program at once, else for the next request."""
+        reply = self._first_reply(request)
+        while reply.get("ended") and not request.sizes and self._starts < MAX_STARTS and not self._closed:
+            reply = self._first_reply(request)
+        return reply
+
+    def _first_reply(self, request: Request) -> dict[str, Any]:
+        """What one process answers; `ended` where it did instead."""
         try:
             process = self._running()
         except OSError as failure:
@@ -169,7 +176,7 @@ class BackgroundCompiler:
         if found.get("number") == request.number:
             return found
         self._end()
-        return {"error": f"the compiling process ended with status {process.returncode}"}
+        return {"error": f"the compiling process ended with status {process.returncode}", "ended": True}
 
     def _running(self) -> subprocess.Popen[str] | None:
         if self._process is None and self._starts < MAX_STARTS:

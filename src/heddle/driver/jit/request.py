@@ -7,10 +7,13 @@ of an executable for each request. Requests and replies are lines of JSON.
 from __future__ import annotations
 
 import json
+import mmap
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeGuard
+
+import numpy as np
 
 from heddle.driver.codes import D0901
 from heddle.ir.json_codec import load_json, save_json
@@ -140,4 +143,12 @@ def read_executable(path: Path, base: Executable | None) -> Executable:
             for value in made.program.constants
         )
         made.program = replace(made.program, constants=constants)
+    for value in made.program.constants:
+        if isinstance(value, Tensor):
+            _read_pages(value)
     return made
+
+
+def _read_pages(tensor: Tensor) -> None:
+    """Have the pages of a mapped tensor read now, in this thread: the first call would wait for them."""
+    np.frombuffer(tensor.raw_bytes(), np.uint8)[:: mmap.PAGESIZE].max(initial=0)

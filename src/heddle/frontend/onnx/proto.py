@@ -81,14 +81,19 @@ def read_model(path: str | Path) -> LoadedModel:
             raise
         why = getattr(error, "strerror", None) or error
         raise FormatError(N0101, f"cannot read {place}: {why}") from error
+    return LoadedModel(decoded(data, place.name), place.name, place.resolve().parent)
+
+
+def decoded(data: bytes, name: str) -> ModelProto:
+    """The model in some bytes, which messages call `name`. Raises: FormatError N0102."""
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError as error:
-        raise FormatError(N0102, f"{place.name} is not an ONNX model: it is truncated or damaged") from error
+        raise FormatError(N0102, f"{name} is not an ONNX model: it is truncated or damaged") from error
     if not model.HasField("graph"):
-        raise FormatError(N0102, f"{place.name} is not an ONNX model: it holds no graph")
-    return LoadedModel(model, place.name, place.resolve().parent)
+        raise FormatError(N0102, f"{name} is not an ONNX model: it holds no graph")
+    return model
 
 
 def check_text(message: Message, what: str) -> None:

@@ -13,9 +13,9 @@ from heddle.vm.codes import V0405
 
 @builtin("read_if_cond")
 def read_if_cond(condition: Any) -> bool:
-    """The truth of a bool, an int, or the first element of a bool or integer tensor.
+    """The truth of a bool, an int, or the only element of a bool or integer tensor.
 
-    Raises: TrapTypeError V0405 for anything else, TrapValueError V0405 for an empty tensor.
+    Raises: TrapTypeError V0405 for anything else, TrapValueError V0405 for a tensor of none or several.
     """
     if isinstance(condition, int):
         return condition != 0
@@ -25,9 +25,8 @@ def read_if_cond(condition: Any) -> bool:
         )
     if not (condition.dtype.is_int or condition.dtype.is_bool):
         raise TrapTypeError(V0405, f"a condition must have a bool or integer dtype, got {condition.dtype}")
-    value = scalar_of(condition)
-    if value is None:
+    if condition.layout.num_elements != 1:
         raise TrapValueError(
-            V0405, f"a condition must have an element, got a tensor of shape {tuple(condition.shape)}"
+            V0405, f"a condition must have one element, got a tensor of shape {tuple(condition.shape)}"
         )
-    return bool(value)
+    return bool(scalar_of(condition))
