@@ -143,7 +143,7 @@ class BindingRewriter(BlockBuilder):
             return
         var = binding.var
         ty = type_of(value)
-        if var.ty is None or not structural_equal(ty, var.ty):
+        if not _same_signature(binding.value, value) and (var.ty is None or not structural_equal(ty, var.ty)):
             var = Var(var.name_hint, ty, var.is_dataflow, span=var.span)
             self.renamed[binding.var] = var
         self.add(VarBinding(var, value, span=binding.span))
@@ -158,6 +158,17 @@ class BindingRewriter(BlockBuilder):
             for binding in block.bindings:
                 self.binding(binding)
         return self.rewrite(var, self.value(self.substitute(value)))
+
+
+def _same_signature(before: Expr, after: Expr) -> bool:
+    """Whether a local function is called as before: its variable stays, which its own body may name."""
+    if not isinstance(before, Function) or not isinstance(after, Function):
+        return False
+    return (
+        len(before.params) == len(after.params)
+        and all(a is b for a, b in zip(before.params, after.params, strict=True))
+        and (before.ret_ty is after.ret_ty and before.is_pure == after.is_pure)
+    )
 
 
 def is_call(expr: object, name: str) -> bool:

@@ -254,7 +254,7 @@ def test_an_unused_packed_call_runs(mode: str, calls: list[Any]):
 
 @I.ir_module
 class Shapes:
-    @R.function
+    @R.function(pure=False)
     def main(x: R.Tensor(("n * 2", "k"), "float32"), y: R.Tensor(("n", "n + k"), "float32")) -> R.Tensor(
         ("n", 3), "float32"
     ):

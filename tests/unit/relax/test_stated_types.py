@@ -218,3 +218,31 @@ def test_conditions_of_unknown_size_have_one_element(mode):
     for bad in ([True, False], []):
         with pytest.raises(HeddleError, match="one element"):
             run(made, mode, X, np.array(bad, "bool"))
+
+
+SCALAR = 'R.Tensor((), "int32")'
+
+
+@pytest.mark.parametrize("mode", ["bytecode", "compiled", "interpreter"])
+def test_a_local_function_that_changes_inside_still_calls_itself(mode):
+    made = module(
+        "m = T.int64()",
+        "@R.function(private=True)",
+        f"def loop(i: {SCALAR}, acc: R.Tensor(('k',), 'float32')) -> R.Tensor(ndim=1, dtype='float32'):",
+        "    more = R.less(i, steps)",
+        "    if more:",
+        '        one: R.Tensor((m,), "float32") = R.nn.relu(acc)',
+        "        twice = R.concat((one, acc), axis=0)",
+        '        r = loop(R.add(i, R.const(1, "int32")), twice)',
+        "    else:",
+        "        r = acc",
+        "    return r",
+        'y = loop(R.const(0, "int32"), x)',
+        "return y",
+        params=f"x: R.Tensor(('n',), 'float32'), like: R.Tensor(('m',), 'float32'), steps: {SCALAR}",
+    )
+    given = np.array([1.0, -2.0], "float32")
+    once = run(made, mode, given, given, np.array(1, "int32"))
+    np.testing.assert_array_equal(once, np.array([1, 0, 1, -2], "float32"))
+    with pytest.raises(HeddleError, match=r"V0401|R0601"):
+        run(made, mode, given, given, np.array(2, "int32"))

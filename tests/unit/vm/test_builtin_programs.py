@@ -247,11 +247,14 @@ def test_conditions() -> None:
     vm = run_machine(made)
     for value in (True, 2, -1, np.array(True), np.array(3, "uint8"), np.array([[5]], "int64")):
         assert vm["main"](value) == 1
-    for value in (False, 0, np.array(False), np.array(0, "int16"), np.array([0, 1])):
+    for value in (False, 0, np.array(False), np.array(0, "int16"), np.array([0])):
         assert vm["main"](value) == 0
     for bad in (np.array(1.0), "text", 1.5):
         with pytest.raises(TypeError, match="V0405"):
             vm["main"](bad)
+    for several in (np.array([0, 1]), np.array([], "int32")):
+        with pytest.raises(ValueError, match="V0405"):
+            vm["main"](several)
 
 
 SEQUENCE = Array([FLOATS, tensor(np.zeros((3,), "int32")), None])
