@@ -82,15 +82,19 @@ class NodeContext:
         return self.importer.tensor_of(self.value(index))
 
     def tensors(self, start: int = 0) -> list[Expr]:
+        """The inputs from number `start` on, all of which must be tensors."""
         return [self.tensor(index) for index in range(start, self.num_inputs)]
 
     def dtype(self, index: int) -> str:
+        """The element type of an input, also of one that is no tensor."""
         return self.value(index).dtype
 
     def type(self, index: int) -> TensorType:
+        """The tensor type of an input."""
         return self.type_of(self.tensor(index))
 
     def type_of(self, expr: Expr) -> TensorType:
+        """The tensor type of an expression. Raises: ImportModelError N0203 where it is no tensor."""
         ty = type_of(expr)
         if not isinstance(ty, TensorType):
             self.unsupported(f"expected a tensor, got {ty}")
@@ -112,6 +116,7 @@ class NodeContext:
         return self.dims_of(self.tensor(index))
 
     def dims_of(self, expr: Expr) -> tuple[PrimExpr, ...]:
+        """The sizes of an expression. Raises: ImportModelError N0301 where not even their number is known."""
         dims = self.type_of(expr).dims
         if dims is None:
             self.fail(N0301, "the dimensions of an input are not known")
@@ -139,6 +144,7 @@ class NodeContext:
         return found
 
     def ints(self, index: int, what: str) -> tuple[int, ...]:
+        """The elements of an input that must be constant, as integers; `what` names them in an error."""
         return tuple(int(item) for item in self.constant(index, what).reshape(-1))
 
     def scalar(self, index: int, what: str) -> Any:
@@ -174,6 +180,7 @@ class NodeContext:
         return float(np.float32(found)) if isinstance(found, float) else found
 
     def flag(self, name: str, default: bool = False) -> bool:
+        """An attribute that is 0 or 1."""
         return bool(self.attr(name, int(default)))
 
     def axis(self, axis: int, ndim: int) -> int:
@@ -183,6 +190,7 @@ class NodeContext:
         return axis + ndim if axis < 0 else axis
 
     def axes(self, axes: Sequence[int], ndim: int) -> list[int]:
+        """Axes counted from the front. Raises: ImportModelError where one is out of range or named twice."""
         found = [self.axis(int(axis), ndim) for axis in axes]
         if len(set(found)) != len(found):
             self.malformed(f"axes {list(axes)} name an axis twice")
@@ -195,6 +203,7 @@ class NodeContext:
         return self.importer.call(op, *args, **attrs)
 
     def const(self, value: Any, dtype: str) -> Expr:
+        """A constant tensor."""
         return const(value, dtype)
 
     def like(self, value: Any, index: int) -> Expr:
@@ -217,9 +226,11 @@ class NodeContext:
         return self.call(op, a, b)
 
     def astype(self, expr: Expr, dtype: str) -> Expr:
+        """The tensor in another element type; itself where it has that type."""
         return expr if self.type_of(expr).dtype == dtype else self.call("astype", expr, dtype=dtype)
 
     def reshape(self, expr: Expr, dims: Sequence[Any]) -> Expr:
+        """The tensor in other sizes; itself where they are known to be its own."""
         target = self.importer.simplify.dims(_as_dims(dims))
         own = self.dims_of(expr)
         if self.importer.same_dims(own, target):
@@ -242,9 +253,11 @@ class NodeContext:
         return vector(self.dims_of(expr))
 
     def array_value(self, array: np.ndarray[Any, Any], dtype: str = "") -> Value:
+        """A known value from a numpy array; `dtype` where numpy has no name for the element type."""
         return array_value(array, dtype)
 
     def scalar_content(self, item: PrimExpr) -> np.ndarray[Any, Any]:
+        """The elements of a known scalar: an object array of rank 0."""
         return scalar(item)
 
     def known_dims(self, expr: Expr) -> Expr:

@@ -55,6 +55,7 @@ class Heads:
 
     @property
     def group(self) -> int:
+        """How many query heads share one key head."""
         return self.num_qo // self.num_kv
 
 
@@ -82,20 +83,25 @@ def decode_tiling(heads: Heads) -> Tiling:
 class Keys(Protocol):
     """Where keys and values of a sequence come from. A place is what `locate` found out about a token."""
 
-    def length(self, b: StmtBuilder, seq: Var) -> PrimExpr: ...
+    def length(self, b: StmtBuilder, seq: Var) -> PrimExpr:
+        """How many tokens the sequence `seq` has, as int64; what the other methods need is bound in `b`."""
 
-    def locate(self, b: StmtBuilder, seq: Var, token: PrimExpr) -> Any: ...
+    def locate(self, b: StmtBuilder, seq: Var, token: PrimExpr) -> Any:
+        """Where the keys of a token lie: what `key` and `value` take as `place`."""
 
-    def key(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr: ...
+    def key(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """Element `index` of a token's key for one head, in the dtype of the memory."""
 
-    def value(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr: ...
+    def value(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """Element `index` of a token's value for one head, in the dtype of the memory."""
 
 
 class Sight(Protocol):
     """Which tokens a query sees. Bounds may be too wide, never too narrow; queries are numbered within
     their sequence."""
 
-    def begin(self, b: StmtBuilder, seq: Var, q_len: PrimExpr, kv_len: PrimExpr) -> None: ...
+    def begin(self, b: StmtBuilder, seq: Var, q_len: PrimExpr, kv_len: PrimExpr) -> None:
+        """Bind what depends on the sequence: its number of queries and of keys."""
 
     def all_below(self, query: PrimExpr) -> PrimExpr:
         """Every query from this one on sees all tokens below the result."""
@@ -105,7 +111,8 @@ class Sight(Protocol):
         """No query up to this one sees a token from the result on."""
         ...
 
-    def sees(self, query: PrimExpr, token: PrimExpr) -> PrimExpr: ...
+    def sees(self, query: PrimExpr, token: PrimExpr) -> PrimExpr:
+        """A bool: whether query `query` of the sequence may look at token `token`."""
 
 
 @dataclass(frozen=True)

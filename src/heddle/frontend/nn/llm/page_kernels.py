@@ -176,6 +176,7 @@ def _split(b: StmtBuilder, slot: Var, page_size: Any) -> tuple[Var, Var]:
 
 
 def copy_row(b: StmtBuilder, target: Buffer, write_at: Any, source: Buffer, read_at: Any, dim: int) -> None:
+    """Copy one row of `dim` elements, whole vectors at a time."""
     lanes = lanes_of(dim)
     with b.loop("step", dim // lanes, notes={"disable_unroll": True}) as step:
         index = ramp(step * lanes, lanes)

@@ -62,10 +62,12 @@ class Rope:
 
     @property
     def kind(self) -> str:
+        """The name of the scaling as model files write it, "none" for none."""
         return str(self.scaling.get("rope_type") or "none")
 
     @property
     def pairs(self) -> int:
+        """How many pairs of elements are rotated."""
         return self.rotary_dim // 2
 
     @property

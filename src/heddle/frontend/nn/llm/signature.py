@@ -21,14 +21,17 @@ DTYPES = ("float32", "float16", "bfloat16")
 
 
 def size_var(name: str) -> Var:
+    """An int64 size that a buffer's shape defines."""
     return Var(name, DataType("int64"), None, True)
 
 
 def scalar(name: str, dtype: str) -> Var:
+    """A scalar parameter of a kernel."""
     return Var(name, DataType(dtype))
 
 
 def array(name: str, *shape: Any) -> Buffer:
+    """An int32 buffer of a kernel: page tables, lengths, positions."""
     return decl_buffer(shape, "int32", name)
 
 
@@ -55,36 +58,46 @@ class Signature:
         self.scalars: dict[str, Var] = {}
 
     def add(self, param: Any) -> Any:
+        """Append a parameter and give it back."""
         self.params.append(param)
         return param
 
     def data(self, name: str, *shape: Any) -> Buffer:
+        """Append a buffer of the model's dtype."""
         buffer: Buffer = self.add(decl_buffer(shape, self.dtype, name))
         return buffer
 
     def numbers(self, name: str, *shape: Any) -> Buffer:
+        """Append an int32 buffer."""
         buffer: Buffer = self.add(array(name, *shape))
         return buffer
 
     def queries(self, rows: Any) -> Buffer:
+        """Append the queries: (rows, query heads, size of a query)."""
         return self.data("q", rows, self.heads.num_qo, self.heads.qk_dim)
 
     def outputs(self, rows: Any) -> tuple[Buffer, Buffer]:
+        """Append results (rows, query heads, size of a value) and float32 log-sums (rows, query heads)."""
         output = self.data("output", rows, self.heads.num_qo, self.heads.v_dim)
         return output, self.add(decl_buffer((rows, self.heads.num_qo), "float32", "lse"))
 
     def numbers_and_scales(self, *ints: str, rotary: bool = True) -> None:
+        """Append int32 scalars by name, then the float32 ones for rotation and scores; all are kept in
+        `scalars`.
+        """
         for name in ints:
             self.scalars[name] = self.add(scalar(name, "int32"))
         for name in ("rope_scale", "rope_theta", "sm_scale") if rotary else ("sm_scale",):
             self.scalars[name] = self.add(scalar(name, "float32"))
 
     def rotation(self, scaling: Mapping[str, Any], position: Buffer, key_position: Any) -> Rotation:
+        """How queries and keys are rotated, by the scalars that were appended before."""
         rope = Rope(self.heads.qk_dim, self.heads.qk_dim, scaling)
         s = self.scalars
         return Rotation(rope, s["rotary_mode"], s["rope_scale"], s["rope_theta"], position, key_position)
 
     def build(self, name: str, attention: Attention) -> PrimFunc:
+        """The loop function of this name that computes `attention`."""
         b = StmtBuilder()
         attention.emit(b)
         return b.func(name, self.params)

@@ -45,6 +45,9 @@ class PagedKeys:
     is_latent: bool = False
 
     def length(self, b: StmtBuilder, seq: Var) -> PrimExpr:
+        """Tokens in the pages of a sequence: full pages and what the last one holds, less what a window left
+        behind.
+        """
         self._begin = b.let("page_begin", self.indptr[seq], "int64")
         num_pages = b.let("num_pages", cast("int64", self.indptr[seq + 1]) - self._begin)
         full = (num_pages - 1) * self.page_size
@@ -65,11 +68,13 @@ class PagedKeys:
         return page, b.let("offset", floormod(slot, self.page_size))
 
     def key(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """An element of a key in its page."""
         page, offset = place
         indices = (page, offset, index) if self.is_latent else (page, 0, head, offset, index)
         return BufferLoad(self.pages, indices)  # type: ignore[arg-type]
 
     def value(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """An element of a value in its page; for latent attention the key is the value too."""
         page, offset = place
         indices = (page, offset, index) if self.is_latent else (page, 1, head, offset, index)
         return BufferLoad(self.pages, indices)  # type: ignore[arg-type]
@@ -84,16 +89,20 @@ class RaggedKeys:
     indptr: Buffer
 
     def length(self, b: StmtBuilder, seq: Var) -> PrimExpr:
+        """Tokens between two entries of `indptr`."""
         self._begin = b.let("kv_begin", self.indptr[seq], "int64")
         return subtract(cast("int64", self.indptr[seq + 1]), self._begin)
 
     def locate(self, b: StmtBuilder, seq: Var, token: PrimExpr) -> Var:
+        """The row of a token."""
         return b.let("place", self._begin + token)
 
     def key(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """An element of a key in its row."""
         return BufferLoad(self.k, (place, head, index))
 
     def value(self, place: Any, head: Var, index: PrimExpr) -> PrimExpr:
+        """An element of a value in its row."""
         return BufferLoad(self.v, (place, head, index))
 
 
@@ -106,6 +115,7 @@ class Causal:
     causal: PrimExpr | None
 
     def begin(self, b: StmtBuilder, seq: Var, q_len: PrimExpr, kv_len: PrimExpr) -> None:
+        """Bind how far the first query sees; everything where `causal` is zero at run time."""
         self._kv_len = kv_len
         if self.causal is None:
             return
@@ -119,12 +129,15 @@ class Causal:
         return minimum(self._kv_len, self._shift + query)
 
     def all_below(self, query: PrimExpr) -> PrimExpr:
+        """Every token below this number is seen by the query."""
         return self._limit(query)
 
     def none_from(self, query: PrimExpr) -> PrimExpr:
+        """No token from this number on is seen by the query."""
         return self._limit(query)
 
     def sees(self, query: PrimExpr, token: PrimExpr) -> PrimExpr:
+        """Whether the token comes before the query's limit."""
         return less(token, self._limit(query))
 
 
@@ -142,6 +155,7 @@ class Tree:
     _state: dict[str, PrimExpr] = field(default_factory=dict)
 
     def begin(self, b: StmtBuilder, seq: Var, q_len: PrimExpr, kv_len: PrimExpr) -> None:
+        """Bind where the sequence's tree begins among the nodes and among the tokens."""
         first = b.let("tree_begin", self.indptr[seq], "int64")
         size = b.let("tree_size", cast("int64", self.indptr[seq + 1]) - first)
         self._first, self._kv_len = first, kv_len
@@ -149,12 +163,15 @@ class Tree:
         self._older = b.let("older_nodes", size - q_len)
 
     def all_below(self, query: PrimExpr) -> PrimExpr:
+        """Tokens before the tree are seen by all of its nodes."""
         return self._start
 
     def none_from(self, query: PrimExpr) -> PrimExpr:
+        """Tokens end with the sequence."""
         return self._kv_len
 
     def sees(self, query: PrimExpr, token: PrimExpr) -> PrimExpr:
+        """A node sees the tokens before the tree and its own ancestors in it."""
         node = maximum(0, minimum(token, self._kv_len - 1) - self._start)
         number = self.order[self._first + self._older + query, 0]
         inside = all_of(

@@ -28,6 +28,7 @@ def ramp(first: Any, lanes: int, stride: int = 1) -> PrimExpr:
 
 
 def splat(value: Any, lanes: int) -> PrimExpr:
+    """A scalar in every lane; the scalar itself for one lane."""
     expr = as_expr(value)
     return expr if lanes == 1 else Broadcast(expr, lanes)
 
@@ -38,6 +39,7 @@ def load(buffer: Buffer, first: Any, lanes: int) -> PrimExpr:
 
 
 def as_float32(value: PrimExpr) -> PrimExpr:
+    """The value cast to float32, lane by lane."""
     return cast(f"float32x{value.dtype.lanes}" if value.dtype.lanes > 1 else "float32", value)
 
 
@@ -57,8 +59,10 @@ def _reduce(b: StmtBuilder, vector: PrimExpr, combine: Callable[[PrimExpr, PrimE
 
 
 def lane_sum(b: StmtBuilder, vector: PrimExpr) -> PrimExpr:
+    """The sum of a vector's lanes, halves added to halves."""
     return _reduce(b, vector, add)
 
 
 def lane_max(b: StmtBuilder, vector: PrimExpr) -> PrimExpr:
+    """The largest of a vector's lanes."""
     return _reduce(b, vector, maximum)

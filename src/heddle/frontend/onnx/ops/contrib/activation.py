@@ -38,16 +38,19 @@ def activated(ctx: NodeContext, x: Expr, name: str, parameters: Mapping[str, flo
 
 
 def unknown_activation(ctx: NodeContext, name: str) -> NoReturn:
+    """Refuse a name and say which activations there are."""
     ctx.unsupported(f"activation {name!r}", f"supported are {', '.join(ACTIVATIONS)}")
 
 
 @converts("Gelu", domain=MICROSOFT)
 def gelu(ctx: NodeContext) -> Result:
+    """Gelu of com.microsoft: the exact one."""
     return ctx.call("nn.gelu", ctx.tensor(0))
 
 
 @converts("BiasGelu", domain=MICROSOFT)
 def bias_gelu(ctx: NodeContext) -> Result:
+    """BiasGelu: the exact gelu of input plus bias."""
     return ctx.call("nn.gelu", ctx.binary("add", ctx.tensor(0), ctx.tensor(1)))
 
 

@@ -30,6 +30,7 @@ def _transposed(ctx: NodeContext, index: int, side: str) -> Expr:
 
 @converts("FusedGemm", domain=MICROSOFT)
 def fused_gemm(ctx: NodeContext) -> Result:
+    """FusedGemm: Gemm, then the activation that it names."""
     made: Expr = gemm(ctx)
     name = ctx.attr("activation", "")
     if not name:

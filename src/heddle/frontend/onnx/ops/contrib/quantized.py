@@ -36,6 +36,7 @@ def rounded(ctx: NodeContext, x: Expr, scale: int) -> Expr:
 
 @converts("QLinearAdd", domain=MICROSOFT)
 def q_linear_add(ctx: NodeContext) -> Result:
+    """QLinearAdd: the sum of two quantised tensors, quantised again."""
     return rounded(ctx, ctx.binary("add", real(ctx, 0), real(ctx, 3)), 6)
 
 
@@ -49,11 +50,13 @@ def q_linear_mul(ctx: NodeContext) -> Result:
 
 @converts("QLinearSigmoid", domain=MICROSOFT)
 def q_linear_sigmoid(ctx: NodeContext) -> Result:
+    """QLinearSigmoid: sigmoid of a quantised tensor, quantised again."""
     return rounded(ctx, ctx.call("sigmoid", real(ctx, 0)), 3)
 
 
 @converts("QLinearLeakyRelu", domain=MICROSOFT)
 def q_linear_leaky_relu(ctx: NodeContext) -> Result:
+    """QLinearLeakyRelu: leaky relu of a quantised tensor, quantised again."""
     return rounded(ctx, ctx.call("nn.leakyrelu", real(ctx, 0), alpha=ctx.attr("alpha", 0.01)), 3)
 
 
@@ -66,12 +69,14 @@ def q_linear_softmax(ctx: NodeContext) -> Result:
 
 @converts("QLinearAveragePool", domain=MICROSOFT)
 def q_linear_average_pool(ctx: NodeContext) -> Result:
+    """QLinearAveragePool: windows averaged, quantised again; channels may come last."""
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
     return _pooled(ctx, "AveragePool", {name: ctx.attr(name) for name in names if name in ctx.node.attrs})
 
 
 @converts("QLinearGlobalAveragePool", domain=MICROSOFT)
 def q_linear_global_average_pool(ctx: NodeContext) -> Result:
+    """QLinearGlobalAveragePool: the whole image averaged, quantised again."""
     return _pooled(ctx, "GlobalAveragePool", {})
 
 

@@ -32,12 +32,14 @@ class Sizes:
 
 
 def head_size(ctx: NodeContext, hidden: int, heads: int, what: str) -> int:
+    """The size of one of `heads` equal parts of `hidden`. Raises: ImportModelError where there are none."""
     if heads < 1 or hidden % heads:
         ctx.malformed(f"{what} of {hidden} for {heads} heads")
     return hidden // heads
 
 
 def static_dim_of(ctx: NodeContext, x: Expr, axis: int, what: str) -> int:
+    """A size that must be known. Raises: ImportModelError N0203 with the dimension."""
     dim = ctx.dims_of(x)[axis]
     if not isinstance(dim, IntImm):
         ctx.unsupported(f"{what} must be constant, got {dim}", "fix the dimension with shape_dict")

@@ -66,6 +66,7 @@ def is_data_structure(value: Value) -> bool:
 
 
 def kind_of_value(ctx: NodeContext, value: Value) -> AnyKind:
+    """What a value is: an optional, text, a sequence, or a tensor of known element type and rank."""
     if isinstance(value.kind, (OptionalKind, TextKind)):
         return value.kind
     if is_data_structure(value):
@@ -93,6 +94,7 @@ def kind_of_either(ctx: NodeContext, a: AnyKind, b: AnyKind) -> SequenceKind | O
 
 
 def same_kind(a: AnyKind, b: AnyKind) -> bool:
+    """Whether two branches may give these values; sizes of tensors do not count."""
     if isinstance(a, TextKind):
         return a == b
     if isinstance(a, OptionalKind) and isinstance(b, OptionalKind):
@@ -105,6 +107,7 @@ def same_kind(a: AnyKind, b: AnyKind) -> bool:
 
 
 def sequence_value(expr: Expr, kind: SequenceKind) -> Value:
+    """A sequence of the machine as a value of the graph."""
     return Value(expr=expr, dtype=str(kind.element.dtype or ""), kind=kind)
 
 
@@ -125,6 +128,7 @@ def sequence_expr(ctx: NodeContext, value: Value) -> Expr:
 
 
 def number(ctx: NodeContext, value: int) -> Expr:
+    """An int64 constant of rank 0."""
     return ctx.const(np.asarray(value), "int64")
 
 
@@ -134,12 +138,14 @@ def position(ctx: NodeContext, index: int) -> Expr:
 
 
 def at(ctx: NodeContext, value: Value, place: Expr) -> Value:
+    """SequenceAt: the element at a place that may be negative."""
     kind = sequence_kind(ctx, value)
     found = packed(ctx, "sequence_at", [sequence_expr(ctx, value), place], kind.element)
     return element_value(ctx, found, ctx.node.label)
 
 
 def inserted(ctx: NodeContext, value: Value, item: Value, place: Expr | None) -> Value:
+    """SequenceInsert: before `place`, at the end where it is None."""
     kind = sequence_kind(ctx, value)
     own = SequenceKind(common_type([ctx.type_of(ctx.importer.tensor_of(item))]))
     args = [sequence_expr(ctx, value), ctx.importer.tensor_of(item)]
@@ -149,16 +155,19 @@ def inserted(ctx: NodeContext, value: Value, item: Value, place: Expr | None) ->
 
 
 def erased(ctx: NodeContext, value: Value, place: Expr) -> Value:
+    """SequenceErase: without the element at a place."""
     made = packed(ctx, "sequence_erase", [sequence_expr(ctx, value), place], AnyType())
     return sequence_value(made, sequence_kind(ctx, value))
 
 
 def length(ctx: NodeContext, value: Value) -> Value:
+    """SequenceLength: an int64 of rank 0."""
     ty = TensorType(ShapeExpr(()), "int64")  # type: ignore[arg-type]
     return tensor_value(packed(ctx, "sequence_length", [sequence_expr(ctx, value)], ty))
 
 
 def concatenated(ctx: NodeContext, value: Value, axis: int, is_new: bool) -> Value:
+    """ConcatFromSequence: along an axis of the elements, or along a new one."""
     kind = sequence_kind(ctx, value)
     rank = kind.element.ndim + is_new if kind.element.ndim >= 0 else -1
     ty = TensorType(None, kind.element.dtype, None, rank)
@@ -168,6 +177,7 @@ def concatenated(ctx: NodeContext, value: Value, axis: int, is_new: bool) -> Val
 
 
 def split(ctx: NodeContext, x: Expr, sizes: Expr, axis: int, keeps_axis: bool) -> Value:
+    """SplitToSequence: parts of the given sizes; parts of one may lose the axis."""
     numbers: list[PrimExpr] = [constant(axis, "int64"), constant(int(keeps_axis), "int64")]
     made = packed(ctx, "sequence_split", [x, sizes, *numbers], AnyType())
     ty = ctx.type_of(x)
@@ -178,6 +188,7 @@ def split(ctx: NodeContext, x: Expr, sizes: Expr, axis: int, keeps_axis: bool) -
 
 
 def has_value(ctx: NodeContext, value: Value) -> Value:
+    """OptionalHasElement: a bool of rank 0."""
     ty = TensorType(ShapeExpr(()), "bool")  # type: ignore[arg-type]
     return tensor_value(packed(ctx, "has_value", [ctx.importer.tensor_of(value)], ty))
 

@@ -123,12 +123,14 @@ for _name, _op in _VARIADIC.items():
 
 @converts("Mean")
 def mean(ctx: NodeContext) -> Result:
+    """Mean of any number of inputs: their sum, from the left, over their number."""
     total = reduce(lambda a, b: ctx.binary("add", a, b), ctx.tensors())
     return ctx.call("divide", total, ctx.like(ctx.num_inputs, 0))
 
 
 @converts("Reciprocal")
 def reciprocal(ctx: NodeContext) -> Result:
+    """Reciprocal: 1 / x."""
     return ctx.call("divide", ctx.like(1, 0), ctx.tensor(0))
 
 
@@ -205,6 +207,7 @@ def bit_shift(ctx: NodeContext) -> Result:
 
 @converts("IsInf")
 def is_inf(ctx: NodeContext) -> Result:
+    """IsInf, of both signs or of the one that the attributes leave."""
     x = ctx.tensor(0)
     found = ctx.call("isinf", x)
     positive, negative = ctx.flag("detect_positive", True), ctx.flag("detect_negative", True)
@@ -289,16 +292,19 @@ def bit_cast(ctx: NodeContext) -> Result:
 
 @converts("CastLike")
 def cast_like(ctx: NodeContext) -> Result:
+    """CastLike: to the element type of the second input."""
     return cast_to(ctx, ctx.dtype(1))
 
 
 @converts("Where")
 def where(ctx: NodeContext) -> Result:
+    """Where: elements of the second input where the first is true, else of the third."""
     return ctx.call("where", ctx.tensor(0), ctx.tensor(1), ctx.tensor(2))
 
 
 @converts("Clip", since=1)
 def clip_6(ctx: NodeContext) -> Result:
+    """Clip before version 11: bounds are attributes."""
     return _clip(ctx, ctx.attr("min", None), ctx.attr("max", None))
 
 
@@ -331,6 +337,7 @@ def _clip(ctx: NodeContext, low: float | None, high: float | None) -> Expr:
 
 @converts("Identity")
 def identity(ctx: NodeContext) -> Result:
+    """Identity: the same value, whatever its kind."""
     return ctx.value(0)
 
 

@@ -56,6 +56,7 @@ def gemm(ctx: NodeContext) -> Expr:
 
 
 def scaled(ctx: NodeContext, x: Expr, factor: float) -> Expr:
+    """The tensor times a factor; itself for 1."""
     return x if factor == 1.0 else ctx.call("multiply", x, ctx.like(factor, 0))
 
 

@@ -53,6 +53,7 @@ def _normal(ctx: NodeContext, dims: tuple[PrimExpr, ...], dtype: str) -> Expr:
 
 @converts("RandomUniform", "RandomNormal")
 def random_of_shape(ctx: NodeContext) -> Result:
+    """RandomUniform and RandomNormal: of the shape in the attributes."""
     dims = tuple(constant(size, "int64") for size in ctx.attr("shape"))
     draw = _between if ctx.node.op_type == "RandomUniform" else _normal
     return draw(ctx, dims, _dtype(ctx, "float32"))
@@ -60,6 +61,7 @@ def random_of_shape(ctx: NodeContext) -> Result:
 
 @converts("RandomUniformLike", "RandomNormalLike")
 def random_like(ctx: NodeContext) -> Result:
+    """RandomUniformLike and RandomNormalLike: of the input's shape."""
     draw = _between if ctx.node.op_type == "RandomUniformLike" else _normal
     return draw(ctx, ctx.dims(0), _dtype(ctx, ctx.dtype(0)))
 

@@ -160,6 +160,7 @@ def arg_extreme(ctx: NodeContext) -> Result:
 
 @converts("GlobalAveragePool", "GlobalMaxPool")
 def global_pool(ctx: NodeContext) -> Result:
+    """GlobalAveragePool and GlobalMaxPool: over all axes but batch and channel."""
     axes = tuple(range(2, ctx.ndim(0)))
     op = "mean" if ctx.node.op_type == "GlobalAveragePool" else "max"
     return ctx.call(op, ctx.tensor(0), axis=axes, keepdims=True) if axes else ctx.tensor(0)
@@ -167,6 +168,7 @@ def global_pool(ctx: NodeContext) -> Result:
 
 @converts("GlobalLpPool")
 def global_lp_pool(ctx: NodeContext) -> Result:
+    """GlobalLpPool: the norm of order `p` over all axes but batch and channel."""
     order, axes = ctx.attr("p", 2), tuple(range(2, ctx.ndim(0)))
     return lp_norm(ctx, ctx.tensor(0), float(order), axes)
 

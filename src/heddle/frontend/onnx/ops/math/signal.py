@@ -21,12 +21,14 @@ _EXACT_IN_FLOAT32 = 1 << 20
 
 @converts("DFT", since=17)
 def dft_17(ctx: NodeContext) -> Result:
+    """DFT of version 17: the axis is an attribute."""
     rank = ctx.ndim(0)
     return _transformed(ctx, fixed_axes([ctx.axis(ctx.attr("axis", 1), rank)], rank))
 
 
 @converts("DFT", since=20)
 def dft(ctx: NodeContext) -> Result:
+    """DFT of version 20: the axis is an input, by default the last but one."""
     rank = ctx.ndim(0)
     axis = one_axis(ctx, 2, rank) if ctx.has(2) else ctx.axis(-2, rank)
     return _transformed(ctx, fixed_axes([axis], rank) if isinstance(axis, int) else axis)

@@ -33,6 +33,7 @@ def _linear(ctx: NodeContext, targets: int) -> Expr:
 
 @converts("LinearRegressor", domain=ML)
 def linear_regressor(ctx: NodeContext) -> Result:
+    """LinearRegressor: x times coefficients plus intercepts, then the transform it names."""
     return transformed(ctx, _linear(ctx, ctx.attr("targets", 1)), ctx.attr("post_transform", "NONE"))
 
 

@@ -73,14 +73,17 @@ def labels_of(ctx: NodeContext, places: Expr, prefix: str = "classlabels") -> Ex
 
 
 def label_strings(ctx: NodeContext, prefix: str = "classlabels") -> tuple[str, ...]:
+    """The classes' names, none where they are numbers."""
     return tuple(ctx.attr(f"{prefix}_strings", ()))
 
 
 def label_ints(ctx: NodeContext, prefix: str = "classlabels") -> tuple[int, ...]:
+    """The classes' numbers, under either spelling of the attribute."""
     return tuple(ctx.attr(f"{prefix}_int64s", ()) or ctx.attr(f"{prefix}_ints", ()))
 
 
 def label_count(ctx: NodeContext, prefix: str = "classlabels") -> int:
+    """How many classes the attributes name."""
     return len(label_strings(ctx, prefix)) or len(label_ints(ctx, prefix))
 
 

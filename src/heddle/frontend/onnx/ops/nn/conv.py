@@ -24,6 +24,7 @@ def spatial_rank(ctx: NodeContext) -> int:
 
 
 def window_attr(ctx: NodeContext, name: str, rank: int, default: int = 1) -> tuple[int, ...]:
+    """Strides, dilations or the like for `rank` axes. Raises: ImportModelError for a wrong number or sign."""
     values = tuple(ctx.attr(name, None) or (default,) * rank)
     if len(values) != rank or any(value < (0 if default == 0 else 1) for value in values):
         ctx.malformed(f"{name} must be {rank} positive numbers, got {list(values)}")
@@ -106,6 +107,9 @@ def padded(
 
 
 def kernel_shape(ctx: NodeContext, index: int, rank: int) -> tuple[int, ...]:
+    """The sizes of a kernel, which the weight states. Raises: ImportModelError where the attribute says
+    others.
+    """
     dims = ctx.dims(index)[2:]
     if not all(isinstance(dim, IntImm) for dim in dims) or len(dims) != rank:
         ctx.unsupported(f"a kernel of shape {list(map(str, dims))}")

@@ -75,6 +75,7 @@ def _zeros_like(ctx: NodeContext, index: int) -> Expr:
 
 @converts("RMSNormalization")
 def rms_norm(ctx: NodeContext) -> Result:
+    """RMSNormalization over the axes from `axis` on; a scale of another rank is broadcast."""
     rank = ctx.ndim(0)
     axes = tuple(range(ctx.axis(ctx.attr("axis", -1), rank), rank))
     x, epsilon = ctx.tensor(0), ctx.attr("epsilon", 1e-5)
@@ -87,6 +88,7 @@ def rms_norm(ctx: NodeContext) -> Result:
 
 @converts("InstanceNormalization")
 def instance_norm(ctx: NodeContext) -> Result:
+    """InstanceNormalization: each channel of each image by its own mean and variance."""
     return ctx.call(
         "nn.instance_norm",
         ctx.tensor(0),
@@ -117,6 +119,7 @@ def group_norm(ctx: NodeContext) -> Result:
 
 @converts("LRN")
 def lrn(ctx: NodeContext) -> Result:
+    """LRN across channels, with the standard's defaults."""
     return ctx.call(
         "nn.lrn",
         ctx.tensor(0),

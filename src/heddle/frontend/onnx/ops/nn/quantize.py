@@ -73,6 +73,7 @@ def quantized(ctx: NodeContext, x: Expr, scale: Expr, zero: Expr | None, dtype: 
 
 @converts("QuantizeLinear")
 def quantize_linear(ctx: NodeContext) -> Result:
+    """QuantizeLinear: per tensor, per axis or in blocks; computed in float32."""
     axis = ctx.attr("axis", 1)
     dtype = ctx.dtype(2) if ctx.has(2) else "uint8"
     if ctx.attr("output_dtype", 0):

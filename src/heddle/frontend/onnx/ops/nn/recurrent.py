@@ -87,6 +87,7 @@ class Weights:
     is_quantized = False
 
     def hidden(self, ctx: NodeContext) -> int:
+        """The size of the hidden state, which must be known."""
         return ctx.static_dim(2, 2, "the size of the hidden state")
 
     def projected(self, ctx: NodeContext, x: Expr, way: int) -> Expr:
@@ -283,6 +284,7 @@ def _untyped(name: str, number: int) -> ValueInfoProto:
 
 
 def part_of(ctx: NodeContext, x: Expr, way: int) -> Expr:
+    """The part of a tensor for one direction."""
     return ctx.call("take", x, ctx.const(way, "int64"), axis=0, mode="fast")
 
 

@@ -32,12 +32,14 @@ class Target:
 
 @converts("Upsample", since=7)
 def upsample_7(ctx: NodeContext) -> Result:
+    """Upsample of version 7: scales are an attribute."""
     return _resized(ctx, _by_scales(ctx, np.asarray(ctx.attr("scales"), np.float32)), "asymmetric", "floor")
 
 
 @converts("Upsample", since=9)
 @converts("Resize", since=10)
 def resize_10(ctx: NodeContext) -> Result:
+    """Resize of version 10 and Upsample of version 9: scales are an input, pixels map asymmetrically."""
     return _resized(ctx, _by_scales(ctx, 1), "asymmetric", "floor")
 
 

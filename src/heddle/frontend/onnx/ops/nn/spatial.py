@@ -24,6 +24,7 @@ _METHODS = {
 
 @converts("GridSample", since=16)
 def grid_sample(ctx: NodeContext) -> Result:
+    """GridSample: the image read at the places of a grid."""
     mode = ctx.attr("mode", "linear")
     if mode not in _METHODS:
         ctx.malformed(f"unknown mode {mode!r}")
@@ -39,6 +40,7 @@ def grid_sample(ctx: NodeContext) -> Result:
 
 @converts("Col2Im", since=18)
 def col2im(ctx: NodeContext) -> Result:
+    """Col2Im: overlapping blocks are added into an image."""
     image, block = ctx.shape_values(1), ctx.shape_values(2)
     ndim = len(image)
     if not ndim or len(block) != ndim:

@@ -29,6 +29,7 @@ _FORMS = {
 
 @denies("Constant")
 def constant_form(node: Node) -> str | None:
+    """Why a Constant has no value, or None."""
     if any(name in node.attrs for name in _FORMS):
         return None
     given = ", ".join(node.attrs) or "none"
@@ -37,6 +38,7 @@ def constant_form(node: Node) -> str | None:
 
 @converts("Constant")
 def constant(ctx: NodeContext) -> Result:
+    """Constant in any of its attributes' forms."""
     name = next(name for name in _FORMS if name in ctx.node.attrs)
     array = np.asarray(ctx.attr(name), dtype=_FORMS[name])
     return array_value(array, ctx.node.tensor_dtypes.get(name, ""))
@@ -44,6 +46,7 @@ def constant(ctx: NodeContext) -> Result:
 
 @converts("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> Result:
+    """ConstantOfShape: a known value where the shape is known and small, else filled at run time."""
     fill = ctx.attr("value", np.zeros(1, np.float32))
     if fill.size != 1:
         ctx.malformed(f"value must have one element, got {fill.size}")
@@ -57,6 +60,7 @@ def constant_of_shape(ctx: NodeContext) -> Result:
 
 @converts("Range")
 def value_range(ctx: NodeContext) -> Result:
+    """Range: a known vector, or one whose length is computed from its bounds."""
     dtype = ctx.dtype(0)
     known = [ctx.array(index) for index in range(3)]
     if any(array is not None and not array.size for array in known):
@@ -110,6 +114,7 @@ def eye_like(ctx: NodeContext) -> Result:
 
 @converts("Trilu")
 def trilu(ctx: NodeContext) -> Result:
+    """Trilu: the upper or lower triangle, from a diagonal that may be an input."""
     offset = ctx.number(1) if ctx.has(1) else 0
     op = "triu" if ctx.flag("upper", True) else "tril"
     x: Expr = ctx.tensor(0)

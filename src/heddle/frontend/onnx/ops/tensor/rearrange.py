@@ -58,6 +58,7 @@ def _may_agree(shape: tuple[PrimExpr, ...], goal: list[PrimExpr], axis: int) -> 
 
 @converts("Split", since=1)
 def split_1(ctx: NodeContext) -> Result:
+    """Split before version 13: sizes are an attribute."""
     return list(split_values(ctx, ctx.attr("axis", 0), ctx.attr("split", None), ctx.num_outputs))
 
 

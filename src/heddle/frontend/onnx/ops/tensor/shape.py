@@ -22,6 +22,7 @@ _ONE = constant(1, "int64")
 
 @converts("Reshape", since=1)
 def reshape_1(ctx: NodeContext) -> Result:
+    """Reshape of version 1: the shape is an attribute."""
     return ctx.reshape(ctx.tensor(0), resolved(ctx, [constant(size, "int64") for size in ctx.attr("shape")]))
 
 
@@ -96,6 +97,7 @@ def _reshape_at_run_time(ctx: NodeContext) -> Expr:
 
 
 def product(dims: Sequence[PrimExpr]) -> PrimExpr:
+    """How many elements these sizes make, 1 for none."""
     return reduce(ops.multiply, dims, _ONE)
 
 
@@ -143,11 +145,13 @@ def flatten(ctx: NodeContext) -> Result:
 
 @converts("Squeeze", since=1)
 def squeeze_1(ctx: NodeContext) -> Result:
+    """Squeeze before version 13: axes are an attribute."""
     return _squeezed(ctx, ctx.attr("axes", None))
 
 
 @converts("Squeeze", since=13)
 def squeeze(ctx: NodeContext) -> Result:
+    """Squeeze: axes are an input, which may be known at run time only."""
     if not ctx.has(1):
         return _squeezed(ctx, None)
     axes = known_axes(ctx, 1, ctx.ndim(0))
@@ -185,6 +189,7 @@ def unsqueeze_1(ctx: NodeContext) -> Result:
 
 @converts("Unsqueeze", since=13)
 def unsqueeze(ctx: NodeContext) -> Result:
+    """Unsqueeze: axes are an input, which may be known at run time only."""
     rank = ctx.ndim(0) + len(ctx.shape_values(1, sizes=False))
     axes = known_axes(ctx, 1, rank)
     if axes is not None:
@@ -225,4 +230,5 @@ def shape_of(ctx: NodeContext) -> Result:
 
 @converts("Size")
 def size_of(ctx: NodeContext) -> Result:
+    """Size: the number of elements, as content that later shapes may use."""
     return content_value(ctx.scalar_content(product(ctx.dims(0))))

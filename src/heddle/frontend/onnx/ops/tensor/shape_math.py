@@ -99,16 +99,19 @@ def _exact(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> Value 
 
 @symbolic("Add", "Sum")
 def add(ctx: NodeContext) -> Value | None:
+    """Add and Sum of sizes."""
     return _exact(ctx, ops.add)
 
 
 @symbolic("Sub")
 def subtract(ctx: NodeContext) -> Value | None:
+    """Sub of sizes."""
     return _exact(ctx, ops.subtract)
 
 
 @symbolic("Mul")
 def multiply(ctx: NodeContext) -> Value | None:
+    """Mul of sizes, and of a size with a constant float."""
     dtype = ctx.dtype(0)
     if not _is_float(ctx):
         return _arithmetic(ctx, ops.multiply)
@@ -117,11 +120,13 @@ def multiply(ctx: NodeContext) -> Value | None:
 
 @symbolic("Max")
 def maximum(ctx: NodeContext) -> Value | None:
+    """Max of sizes."""
     return _exact(ctx, ops.maximum)
 
 
 @symbolic("Min")
 def minimum(ctx: NodeContext) -> Value | None:
+    """Min of sizes."""
     return _exact(ctx, ops.minimum)
 
 
@@ -173,6 +178,7 @@ def divide(ctx: NodeContext) -> Value | None:
 
 @symbolic("Mod")
 def mod(ctx: NodeContext) -> Value | None:
+    """Mod of sizes, whose sign is the divisor's; not by a known zero, and not the one of floats."""
     known = contents(ctx)
     if known is None or _is_float(ctx) or ctx.flag("fmod"):
         return None
@@ -183,12 +189,14 @@ def mod(ctx: NodeContext) -> Value | None:
 
 @symbolic("Neg")
 def negative(ctx: NodeContext) -> Value | None:
+    """Neg of sizes."""
     known = contents(ctx)
     return None if known is None or _is_float(ctx) else result(ctx, _zip(ops.negative, known))
 
 
 @symbolic("Floor", "Ceil")
 def round_float(ctx: NodeContext) -> Value | None:
+    """Floor and Ceil of a size times a constant float."""
     known = contents(ctx)
     if known is None or not _is_float(ctx):
         return None
@@ -201,6 +209,7 @@ def round_float(ctx: NodeContext) -> Value | None:
 
 @symbolic("Cast")
 def cast(ctx: NodeContext) -> Value | None:
+    """Cast of sizes between integers, bool and floats."""
     known = contents(ctx)
     target = DTYPES.get(ctx.attr("to")) if not isinstance(ctx.attr("to"), str) else None
     if known is None or target not in _DTYPES:
@@ -243,6 +252,7 @@ _COMPARISONS = {
 
 @symbolic(*_COMPARISONS)
 def compare(ctx: NodeContext) -> Value | None:
+    """Comparisons of sizes: what is decided for all of them is a constant."""
     known = contents(ctx)
     if known is None or _is_float(ctx):
         return None
@@ -266,12 +276,14 @@ def compare(ctx: NodeContext) -> Value | None:
 
 @symbolic("Not")
 def logical_not(ctx: NodeContext) -> Value | None:
+    """Not of conditions about sizes."""
     known = contents(ctx)
     return None if known is None else result(ctx, _zip(ops.logical_not, known))
 
 
 @symbolic("And", "Or")
 def logic(ctx: NodeContext) -> Value | None:
+    """And and Or of conditions about sizes."""
     known = contents(ctx)
     function = ops.logical_and if ctx.node.op_type == "And" else ops.logical_or
     return None if known is None else result(ctx, _zip(function, known))
@@ -279,6 +291,7 @@ def logic(ctx: NodeContext) -> Value | None:
 
 @symbolic("Where")
 def where(ctx: NodeContext) -> Value | None:
+    """Where by conditions about sizes."""
     known = contents(ctx)
     if known is None or DataType(ctx.dtype(1)).is_float:
         return None
@@ -290,11 +303,13 @@ def where(ctx: NodeContext) -> Value | None:
 
 @symbolic("Identity")
 def identity(ctx: NodeContext) -> Value | None:
+    """Identity keeps the content."""
     return ctx.value(0)
 
 
 @symbolic("Gather")
 def gather(ctx: NodeContext) -> Value | None:
+    """Gather of sizes at constant places."""
     known = contents(ctx)
     where_to = ctx.array(1) if ctx.has(1) else None
     if known is None or where_to is None or known[0].ndim == 0:
@@ -309,6 +324,7 @@ def gather(ctx: NodeContext) -> Value | None:
 
 @symbolic("Concat")
 def concat(ctx: NodeContext) -> Value | None:
+    """Concat of sizes."""
     known = contents(ctx)
     if known is None or any(item.ndim != known[0].ndim or item.ndim == 0 for item in known):
         return None
@@ -319,6 +335,7 @@ def concat(ctx: NodeContext) -> Value | None:
 
 @symbolic("Unsqueeze", "Squeeze")
 def squeeze(ctx: NodeContext) -> Value | None:
+    """Squeeze and Unsqueeze keep the content."""
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     if known is None:
@@ -341,6 +358,7 @@ def squeeze(ctx: NodeContext) -> Value | None:
 
 @symbolic("Reshape")
 def reshape(ctx: NodeContext) -> Value | None:
+    """Reshape by a constant shape keeps the content."""
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     shape = ctx.array(1) if ctx.has(1) else np.asarray(ctx.attr("shape", ()))
@@ -357,6 +375,7 @@ def reshape(ctx: NodeContext) -> Value | None:
 
 @symbolic("Transpose")
 def transpose(ctx: NodeContext) -> Value | None:
+    """Transpose of content of any rank."""
     known = contents(ctx)
     if known is None:
         return None
@@ -366,6 +385,7 @@ def transpose(ctx: NodeContext) -> Value | None:
 
 @symbolic("Expand")
 def expand(ctx: NodeContext) -> Value | None:
+    """Expand of few sizes to a constant shape."""
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     shape = ctx.array(1)
@@ -404,6 +424,7 @@ def reduction(ctx: NodeContext) -> Value | None:
 
 @symbolic("Range")
 def value_range(ctx: NodeContext) -> Value | None:
+    """Range of few constant integers."""
     arrays = [ctx.array(index) for index in range(3)]
     if any(array is None or array.dtype.kind != "i" or array.size != 1 for array in arrays):
         return None
@@ -415,6 +436,7 @@ def value_range(ctx: NodeContext) -> Value | None:
 
 @symbolic("ConstantOfShape")
 def constant_of_shape(ctx: NodeContext) -> Value | None:
+    """ConstantOfShape of a small constant shape."""
     shape, fill = ctx.array(0), ctx.attr("value", np.zeros(1, np.float32))
     if shape is None or fill.dtype.name not in ("int64", "int32", "bool") or fill.size != 1:
         return None
@@ -437,6 +459,7 @@ def shape_of(ctx: NodeContext) -> Value | None:
 
 @symbolic("Size")
 def size_of(ctx: NodeContext) -> Value | None:
+    """Size of a tensor as an expression of its sizes."""
     dims = dims_of_value(ctx, 0)
     if dims is None:
         return None

@@ -25,6 +25,7 @@ _ZERO = constant(0, "int64")
 
 @symbolic("Slice")
 def slice_content(ctx: NodeContext) -> Value | None:
+    """Slice of sizes by constants."""
     first = ctx.inputs[0]
     known = first.elements() if first is not None else None
     if known is None:
@@ -51,6 +52,7 @@ def slice_content(ctx: NodeContext) -> Value | None:
 
 @converts("Slice", since=1)
 def slice_1(ctx: NodeContext) -> Result:
+    """Slice before version 10: starts, ends and axes are attributes."""
     starts, ends = ([constant(item, "int64") for item in ctx.attr(name)] for name in ("starts", "ends"))
     axes = ctx.attr("axes", None) or range(len(starts))
     return _sliced(ctx, starts, ends, axes, [1] * len(starts))
@@ -58,6 +60,7 @@ def slice_1(ctx: NodeContext) -> Result:
 
 @converts("Slice", since=10)
 def slice_10(ctx: NodeContext) -> Result:
+    """Slice: everything is an input, which may be known at run time only."""
     starts, ends = ctx.shape_values(1, sizes=False), ctx.shape_values(2, sizes=False)
     rank = ctx.ndim(0)
     axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(len(starts)))
@@ -160,12 +163,14 @@ def _clamped(ctx: NodeContext, bound: PrimExpr, dim: PrimExpr, first: PrimExpr, 
 
 @converts("Pad", since=1)
 def pad_2(ctx: NodeContext) -> Result:
+    """Pad before version 11: pads and value are attributes."""
     pads = [constant(item, "int64") for item in ctx.attr("pads", None) or ctx.attr("paddings")]
     return _padded(ctx, pads, list(range(ctx.ndim(0))), ctx.attr("value", 0.0))
 
 
 @converts("Pad", since=11)
 def pad(ctx: NodeContext) -> Result:
+    """Pad: pads, value and axes are inputs, which may be known at run time only."""
     rank = ctx.ndim(0)
     pads = ctx.shape_values(1, sizes=False)
     axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(rank))

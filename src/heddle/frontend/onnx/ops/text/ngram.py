@@ -15,6 +15,7 @@ from heddle.prim.nodes import PrimExpr, constant
 
 @denies("TfIdfVectorizer")
 def strings(node: Node) -> str | None:
+    """Why a pool of strings is refused, or None."""
     return "strings are no element type of ours" if node.attrs.get("pool_strings") else None
 
 

@@ -18,10 +18,12 @@ from heddle.vm.builtins.regex import PatternError, compile_pattern
 
 
 def text_value(expr: Expr, ndim: int) -> Value:
+    """A tensor of strings of the machine as a value of the graph."""
     return Value(expr=expr, dtype="string", kind=TextKind(ndim))
 
 
 def ndim_of(ctx: NodeContext, index: int) -> int:
+    """The rank of an input. Raises: ImportModelError where it is no tensor of strings."""
     kind = ctx.value(index).kind
     if not isinstance(kind, TextKind):
         ctx.malformed(f"input {index} must be a tensor of strings")
@@ -29,10 +31,12 @@ def ndim_of(ctx: NodeContext, index: int) -> int:
 
 
 def text_expr(ctx: NodeContext, index: int) -> Expr:
+    """The expression of an input of strings."""
     return ctx.importer.tensor_of(ctx.value(index))
 
 
 def word_list(words: Any) -> StringImm:
+    """Words as one constant that a packed function reads."""
     return StringImm(json.dumps(list(words)))
 
 
@@ -47,6 +51,7 @@ def equal(ctx: NodeContext) -> Result:
 
 @converts("StringConcat", since=20)
 def concat(ctx: NodeContext) -> Result:
+    """StringConcat: element by element, broadcast."""
     ndim = max(ndim_of(ctx, 0), ndim_of(ctx, 1))
     return text_value(packed(ctx, "string_concat", [text_expr(ctx, 0), text_expr(ctx, 1)], AnyType()), ndim)
 
@@ -64,6 +69,7 @@ def split(ctx: NodeContext) -> Result:
 
 @converts("StringNormalizer", since=10)
 def normalize(ctx: NodeContext) -> Result:
+    """StringNormalizer: drops stop words and changes case."""
     case = ctx.attr("case_change_action", "NONE")
     if case not in ("NONE", "LOWER", "UPPER"):
         ctx.malformed(f"case_change_action must be NONE, LOWER or UPPER, got {case!r}")
