@@ -21,7 +21,8 @@ from heddle.runtime import kernel_module as kernel_room
 from heddle.runtime import module as module_room
 from heddle.runtime.artefact import open_artefact
 from heddle.runtime.linker import shared_library_command
-from heddle.runtime.processor import Processor, platform_of, this_processor
+from heddle.runtime.needs import Processor, platform_of
+from heddle.runtime.processor import this_processor
 from heddle.script import from_source
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.target import Target

@@ -8,7 +8,7 @@ from heddle.runtime import DataType, cpu
 from heddle.runtime.artefact import parse_artefact
 from heddle.runtime.module import modules_from_sections
 from heddle.runtime.native.interface import native_digest
-from heddle.runtime.processor import Needs, write_needs
+from heddle.runtime.needs import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import HeddleError, IRTypeError
 from heddle.vm.encode import assemble

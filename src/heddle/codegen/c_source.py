@@ -23,7 +23,7 @@ from heddle.ir.visitor import walk
 from heddle.runtime import native as native_package
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.native.library import kernel_symbol
-from heddle.runtime.processor import platform_of
+from heddle.runtime.needs import platform_of
 from heddle.support.diagnostics import UsageError
 from heddle.support.distribution import pip_install
 from heddle.support.parts import PartFolder

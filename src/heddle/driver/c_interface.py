@@ -24,7 +24,8 @@ from heddle.runtime import native
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.support.diagnostics import UsageError
-from heddle.support.files import read_bytes, write_bytes
+from heddle.support.files import write_bytes
+from heddle.support.reading import read_bytes
 
 INCLUDE_DIR = Path(native.__path__[0])
 """The folder of heddle.h and of the headers that C models include."""

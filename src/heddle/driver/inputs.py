@@ -18,7 +18,8 @@ from heddle.driver.signature import Dim, Signature, TensorSpec, evaluate_dim
 from heddle.runtime.dtype import DataType
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
-from heddle.support.files import atomic_writer, open_file
+from heddle.support.files import atomic_writer
+from heddle.support.reading import open_file
 
 Array = np.ndarray[Any, Any]
 _OF_A_LIBRARY = 2

@@ -22,8 +22,8 @@ from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
-from heddle.support.files import open_file
 from heddle.support.limits import current_limits, exceeded
+from heddle.support.reading import open_file
 from heddle.support.span import Source
 
 _STDIN = "<stdin>"

@@ -14,6 +14,7 @@ from functools import cache, partial
 from importlib import import_module
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec, spec_from_file_location
+from os.path import isdir
 from pkgutil import iter_modules
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -265,6 +266,28 @@ class FacadeFinder:
         )
 
 
+class CompilerRooms:
+    """Asked last, for what nobody found: where the runtime alone is installed, rooms of the compiler."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> None:
+        """Nothing. Raises: MissingDependencyError S0705 for a module of Heddle without its compiler."""
+        if not fullname.startswith("heddle.") or isdir(f"{self._folder}/driver"):
+            return
+        # Only a failing program pays for what messages need.
+        codes = import_module("heddle.support.codes")
+        diagnostics = import_module("heddle.support.diagnostics")
+        raise diagnostics.MissingDependencyError(
+            codes.S0705,
+            f"{fullname} belongs to the compiler, and heddle-runtime is installed without it",
+            help="pip install heddle-compiler; heddle.runtime.LibraryProgram runs compiled files without it",
+        )
+
+
 def _check_interpreter() -> None:
     """Native code knows the objects of CPython's builds with a lock alone."""
     is_free = "t" in getattr(sys, "abiflags", "")
@@ -289,4 +312,5 @@ def install(root: ModuleType) -> None:
     _check_interpreter()
     if not any(isinstance(finder, FacadeFinder) for finder in sys.meta_path):
         sys.meta_path.insert(0, FacadeFinder())
+        sys.meta_path.append(CompilerRooms(root.__path__[0]))
     root.__class__ = FacadeModule

@@ -22,7 +22,8 @@ import numpy as np
 from heddle.graph.op_builder import typed_constant
 from heddle.ir.expr import Constant
 from heddle.relax.codes import R0403
-from heddle.runtime.artefact import read_artefact, write_artefact
+from heddle.runtime.artefact import read_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import FormatError, UsageError

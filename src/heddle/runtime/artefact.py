@@ -34,7 +34,7 @@ from heddle.runtime.codes import F0101, F0102, F0103, F0104, F0105
 from heddle.runtime.wire import Reader
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
-from heddle.support.files import atomic_writer, open_file
+from heddle.support.reading import open_file
 
 MAGIC = b"HEDDLE\0\1"
 VERSION, OLDEST_VERSION = 3, 1
@@ -66,13 +66,6 @@ class Section:
     def reader(self) -> Reader:
         """What takes the section's bytes apart."""
         return Reader(self.data, self.name, self.offset)
-
-
-def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | memoryview]) -> None:
-    """Write a whole artefact or nothing. Raises: UsageError S0101 where the path cannot be written."""
-    with atomic_writer(path) as file:
-        for piece in artefact_pieces(sections):
-            file.write(piece)
 
 
 def artefact_pieces(sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:

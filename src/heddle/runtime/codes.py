@@ -81,7 +81,8 @@ U0501 = declare_code(
 U0502 = declare_code(
     "U0502",
     "kernels cannot be linked",
-    "The object code was built for another kind of processor, or refers to a symbol that this process lacks.",
+    "The object code was built for another kind of processor, is damaged, or refers to a symbol that this "
+    "process lacks; or the system allows no code that is written at run time.",
 )
 U0503 = declare_code("U0503", "module cannot be exported", "A module in the tree has no stored form.")
 U0504 = declare_code(
@@ -139,9 +140,10 @@ U0514 = declare_code(
 )
 U0515 = declare_code(
     "U0515",
-    "library holds no program to run",
-    "`heddle.runtime.LibraryProgram` runs shared libraries that heddle exported. They have the functions of "
-    "heddle.h, with the prefix that they were exported with.",
+    "file holds no program to run",
+    "`heddle.runtime.LibraryProgram` runs shared libraries and `.heddle` files with compiled functions. "
+    "Libraries have the functions of heddle.h, with the prefix that they were exported with. Files that were "
+    "written before they held a native runtime of their own, and bytecode, run on a `VirtualMachine`.",
 )
 U0601 = declare_code(
     "U0601",

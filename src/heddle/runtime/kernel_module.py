@@ -13,7 +13,8 @@ from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.native.glue import make_builtin
 from heddle.runtime.native.interface import NATIVE_ABI, interface_of, native_digest
 from heddle.runtime.native.library import is_symbol, kernel_symbol, link_objects
-from heddle.runtime.processor import Needs, listed, read_needs, this_processor, write_needs
+from heddle.runtime.needs import Needs, listed, read_needs, write_needs
+from heddle.runtime.processor import this_processor
 from heddle.runtime.wire import Writer
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import FormatError

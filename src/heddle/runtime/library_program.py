@@ -1,7 +1,14 @@
-"""Programs in shared libraries, without the compiler, LLVM and the machine: `model.so` runs by itself.
+"""Programs without the compiler, LLVM and the machine: `model.so` and `model.heddle` run by themselves.
 
-A library holds its kernels, its compiled functions and the native runtime. So the few modules that this one
-imports are all that a process needs; a test counts them.
+Both hold kernels, compiled functions and the native runtime. The system loads the first; the second is linked
+here (`heddle.runtime.native.image`). So the few modules that this one imports are all that a process needs; a
+test counts them.
+
+A `.heddle` file has for it, beside the sections of its modules (`heddle.runtime.module`):
+
+    alone/needs    what the code needs of a processor
+    alone/core     object code of the native runtime, for any processor of the platform
+    alone/tables   object code of the program's tables, which point to constants in the file
 """
 
 from __future__ import annotations
@@ -10,42 +17,52 @@ import ctypes
 import os
 import threading
 import weakref
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from heddle.runtime.codes import U0403, U0404, U0515
+from heddle.runtime.artefact import MAGIC, Section, SectionTable, open_artefact, require
+from heddle.runtime.codes import F0111, U0403, U0404, U0515
 from heddle.runtime.dlpack import DLTensor
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
+from heddle.runtime.native.image import Image
+from heddle.runtime.needs import listed, processor_that_system_tells, read_needs
+from heddle.runtime.variant_table import VARIANTS, choose, read_variants, sections_of
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, IRTypeError, Trap, TrapTypeError, UsageError
+from heddle.support.reading import open_file
 
 _CPU = 1
 _Header = ctypes.POINTER(DLTensor)
 
 
+NEEDS, CORE, TABLES = "alone/needs", "alone/core", "alone/tables"
+TO_RUN_ALONE = NEEDS, CORE, TABLES
+"""The sections of a file that runs without the compiler, the last ones."""
+ARTEFACT = "heddle_artefact"
+"""The symbol of the first byte of the file, which tables point into."""
+
+
 class LibraryProgram:
-    """A program of a library that `heddle compile -o model.so` or `export_library("model.so")` wrote.
+    """A program in a file that `heddle compile -o model.so` (or `model.heddle`) or `export_library` wrote.
 
-    `prefix` is what the library was exported with. The library is loaded as the system loads libraries: who
-    loads it trusts whoever made it. Any thread may call a program; calls wait for each other. Programs of one
-    library share its weights and threads.
+    `prefix` is what a library was exported with. The file holds machine code: who loads it trusts whoever
+    made it. Any thread may call a program; calls wait for each other. Programs of one file share its weights
+    and threads, and what was loaded stays loaded.
 
-    Raises: UsageError S0102 for a file that the system cannot load; FormatError U0515 for a library of
-    somebody else or another prefix. A program in bytecode has no function that a library can run.
+    Raises: UsageError S0102 for a file that cannot be read or that the system cannot load; FormatError U0515
+    for a library of somebody else or another prefix, and for a file without compiled functions (bytecode
+    needs the machine); F01.. for a damaged file, F0111 and F0112 for one that this processor cannot run.
 
-    Example: `y, = LibraryProgram("model.so").run(x)`.
+    Example: `y, = LibraryProgram("model.heddle").run(x)`.
     """
 
     def __init__(self, path: str | os.PathLike[str], prefix: str = "") -> None:
         self.path = os.fspath(path)
-        try:
-            library = ctypes.CDLL(str(Path(path).absolute()))
-        except (OSError, ValueError) as error:
-            raise UsageError(S0102, f"cannot load {self.path}: {error}") from error
-        self._library, self._prefix = library, prefix
+        self._address, self._prefix = _loaded(self.path), prefix
         handle = ctypes.c_void_p
         opened = self._function("open", handle)()
         if not opened:
@@ -63,16 +80,14 @@ class LibraryProgram:
 
     def _function(self, name: str, result: Any, *arguments: Any) -> Any:
         symbol = f"{self._prefix}heddle_{name}"
-        try:
-            found = self._library[symbol]
-        except AttributeError as error:
+        address = self._address(symbol)
+        if address is None:
             raise FormatError(
                 U0515,
                 f"{self.path} is no program of heddle: it has no function {symbol}",
                 help="a library with a prefix is opened with LibraryProgram(path, prefix)",
-            ) from error
-        found.restype, found.argtypes = result, arguments
-        return found
+            )
+        return ctypes.CFUNCTYPE(result, *arguments)(address)
 
     def run(self, *arrays: Any, function: str = "main") -> tuple[np.ndarray[Any, Any], ...]:
         """Call a function and return its outputs, each an array of the caller's own. A tuple in the result is
@@ -101,6 +116,70 @@ class LibraryProgram:
         """Give the program's memory back. It cannot run after that; the library stays loaded."""
         with self._lock:
             self._close()
+
+
+Addresses = Callable[[str], int | None]
+"""Tells where a function of a file is, None where it has none."""
+
+
+def _loaded(path: str) -> Addresses:
+    try:
+        with open_file(path) as file:
+            is_artefact = file.read(len(MAGIC)) == MAGIC
+    except OSError as error:
+        raise UsageError(S0102, f"cannot read {path}: {error.strerror or error}") from error
+    if is_artefact:
+        return _image_of(path).address
+    try:
+        library = ctypes.CDLL(str(Path(path).absolute()))
+    except (OSError, ValueError) as error:
+        raise UsageError(S0102, f"cannot load {path}: {error}") from error
+
+    def address(symbol: str) -> int | None:
+        try:
+            return ctypes.cast(library[symbol], ctypes.c_void_p).value
+        except AttributeError:
+            return None
+
+    return address
+
+
+_images: dict[tuple[int, ...], tuple[Image, SectionTable]] = {}
+"""What was linked, by the file's identity; with the mapping, which code points into."""
+_images_lock = threading.Lock()
+
+
+def _image_of(path: str) -> Image:
+    status = os.stat(path)
+    identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    with _images_lock:
+        if identity not in _images:
+            table = open_artefact(path)
+            _images[identity] = _linked(path, table), table
+        return _images[identity][0]
+
+
+def _linked(path: str, table: SectionTable) -> Image:
+    """The code of a file, or of the variant that this processor takes."""
+    processor = processor_that_system_tells()
+    sections: Mapping[str, Section] = (
+        sections_of(table, choose(read_variants(table), processor)) if VARIANTS in table else dict(table)
+    )
+    if TABLES not in sections:
+        raise FormatError(
+            U0515,
+            f"{path} holds no compiled program with its native runtime",
+            help="compile the model anew, in the mode 'compiled'; VirtualMachine runs any file",
+        )
+    needs = read_needs(require(sections, NEEDS).reader())
+    if not processor.runs(needs):
+        lacks = processor.lacks(needs) if processor.is_for(needs) else (needs.platform,)
+        raise FormatError(F0111, f"{path} needs what this {processor} is not or lacks: {listed(lacks)}")
+    names = [name for name in sections if name.partition("/")[2].startswith("object.")]
+    objects = dict.fromkeys(bytes(require(sections, name).data) for name in (*names, CORE, TABLES))
+    tables = sections[TABLES]
+    start = np.frombuffer(tables.data, np.uint8).ctypes.data - tables.offset
+    return Image(list(objects), {ARTEFACT: start})
 
 
 def _as_array(value: Any, index: int) -> np.ndarray[Any, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -20,16 +21,19 @@ from heddle.runtime.artefact import (
     require,
     section_offsets,
     section_table,
-    write_artefact,
 )
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.codes import F0106, F0107, U0501, U0503, U0510, U0513
 from heddle.runtime.device import Device
 from heddle.runtime.function import Function, find_global_func
+from heddle.runtime.library_program import TO_RUN_ALONE
+from heddle.runtime.needs import Needs
 from heddle.runtime.processor import this_processor
 from heddle.runtime.shared_library import (
     LibraryParts,
     LinkTool,
     export_library,
+    parts_to_run_alone,
     read_library,
     read_system_library,
 )
@@ -58,6 +62,8 @@ class Module:
     kind: ClassVar[str] = "module"
     entry_name: ClassVar[str] = "main"
 
+    needs: Needs = Needs()
+    """What the module's own code asks of a processor."""
     variant: str = ""
     """Which variant of a file this is; "" where the file has one program."""
     variant_target: str = ""
@@ -172,12 +178,13 @@ class Module:
         """
         sections = module_sections(self)
         if fcompile is None and not is_linked(path):
-            write_artefact(path, sections)
+            offsets = section_offsets({**sections, **dict.fromkeys(TO_RUN_ALONE, b"")})
+            write_artefact(path, {**sections, **sections_to_run_alone(self, sections, offsets)})
             return
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
         objects = list(dict.fromkeys(found))  # a program's machine code comes with that of its C sources
         tables = self.library_tables("0/", section_offsets(sections))
-        triples = dict.fromkeys(t for module in _parents_first(self) if (t := module.target_triple))
+        triples = _triples(self)
         if len(triples) > 1:
             raise UsageError(
                 U0510, f"a library is for one target, and the module is for {', '.join(triples)}"
@@ -253,6 +260,21 @@ def module_sections(root: Module) -> dict[str, SectionData]:
     for number, module in enumerate(order):
         sections.update({f"{number}/{name}": data for name, data in module.save_sections().items()})
     return sections
+
+
+def _triples(root: Module) -> tuple[str, ...]:
+    """What the objects of a tree are for, each once."""
+    return tuple(dict.fromkeys(t for module in _parents_first(root) if (t := module.target_triple)))
+
+
+def sections_to_run_alone(
+    root: Module, sections: Mapping[str, SectionData], offsets: Mapping[str, int]
+) -> dict[str, SectionData]:
+    """What a file with a stored tree's sections holds besides, so that it runs without the compiler
+    (`heddle.runtime.library_program`). `offsets` are the places of the sections in that file."""
+    tables, triples = root.library_tables("0/", offsets), _triples(root)
+    needs = reduce(Needs.joined, (module.needs for module in _parents_first(root)), Needs())
+    return parts_to_run_alone(tables, needs, next(iter(triples), "")) if len(triples) <= 1 else {}
 
 
 Loader = Callable[[Mapping[str, Section]], Module]

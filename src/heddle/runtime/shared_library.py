@@ -17,28 +17,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heddle.runtime.artefact import (
-    Section,
-    SectionTable,
-    parse_artefact,
-    section_table,
-    write_artefact,
-)
+from heddle.runtime.artefact import Section, SectionTable, parse_artefact, section_table
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.codes import F0109, U0506, U0507
+from heddle.runtime.library_program import ARTEFACT, CORE, NEEDS, TABLES
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
 from heddle.runtime.native.abi import ProgramTables
 from heddle.runtime.native.elf import data_object, prefix_symbols
 from heddle.runtime.native.ir_types import ir_struct
 from heddle.runtime.native.library import compile_ir, core_object, triple_is_here
-from heddle.runtime.native.object_format import check_library, check_objects, format_of
-from heddle.runtime.processor import Processor, this_processor
+from heddle.runtime.native.object_format import LIBRARY_MACHINES, check_library, check_objects, format_of
+from heddle.runtime.needs import Needs, Processor, platform_of, write_needs
+from heddle.runtime.processor import this_processor
+from heddle.runtime.wire import Writer
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import replacing
 
 SectionData = bytes | memoryview
-ARTEFACT, ARTEFACT_END = "heddle_artefact", "heddle_artefact_end"
+ARTEFACT_END = f"{ARTEFACT}_end"
 _NO_PROGRAM = f"""
 @heddle_program = global {ir_struct(ProgramTables)} zeroinitializer
 """
@@ -106,8 +104,7 @@ def _write_objects(folder: Path, parts: LibraryParts, triple: str) -> list[Path]
         data = [data_object(known.machine, artefact.read_bytes(), ARTEFACT, ARTEFACT_END)]
     else:
         own = _DATA.format(start=ARTEFACT, end=ARTEFACT_END, path=artefact)
-    text = f"{own}\n@{ARTEFACT} = external global i8\n{parts.tables or _NO_PROGRAM}"
-    tables = compile_ir(text, processor=None if triple_is_here(triple) else Processor(triple, "", ""))
+    tables = _tables_object(parts.tables or _NO_PROGRAM, triple, own)
     files = []
     objects = [*parts.objects, core_object(triple), tables, *data]
     check_objects(objects, triple)
@@ -115,6 +112,24 @@ def _write_objects(folder: Path, parts: LibraryParts, triple: str) -> list[Path]
         files.append(folder / f"{parts.prefix}{number}.o")
         files[-1].write_bytes(code)
     return files
+
+
+def _tables_object(tables: str, triple: str, more: str = "") -> bytes:
+    text = f"{more}\n@{ARTEFACT} = external global i8\n{tables}"
+    return compile_ir(text, processor=None if triple_is_here(triple) else Processor(triple, "", ""))
+
+
+def parts_to_run_alone(tables: str, needs: Needs, triple: str) -> dict[str, SectionData]:
+    """What a `.heddle` file holds besides, so that `LibraryProgram` runs it; nothing for a program without
+    compiled functions, whose `tables` are "", and for a platform that has no native library of ELF objects.
+    """
+    triple = triple or this_processor().triple
+    machine, _, system = platform_of(triple).partition("-")
+    if not tables or system != "linux" or machine not in LIBRARY_MACHINES:
+        return {}
+    head = Writer()
+    write_needs(head, needs)
+    return {NEEDS: head.bytes(), CORE: core_object(triple), TABLES: _tables_object(tables, triple)}
 
 
 def read_library(path: str | os.PathLike[str]) -> SectionTable:

@@ -27,7 +27,8 @@ from heddle.runtime.codes import F0113, U0511, U0512
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
 from heddle.support.distribution import pip_install
-from heddle.support.files import check_new, open_file, write_bytes, write_secret
+from heddle.support.files import check_new, write_bytes, write_secret
+from heddle.support.reading import open_file
 
 SUFFIX = ".sig"
 _TITLE = b"heddle signature 1"

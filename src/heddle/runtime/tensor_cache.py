@@ -28,7 +28,8 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import FormatError, HeddleError, IRTypeError, UsageError
-from heddle.support.files import read_bytes, write_bytes
+from heddle.support.files import write_bytes
+from heddle.support.reading import read_bytes
 
 INDEX = "tensor-cache.json"
 FORMATS = ("raw", "f32-to-bf16")

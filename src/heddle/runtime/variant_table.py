@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
-from heddle.runtime.artefact import Section, require
+from heddle.runtime.artefact import Section, require, section_offsets
 from heddle.runtime.codes import F0106, F0112, U0508
-from heddle.runtime.processor import Needs, Processor, listed, read_needs, write_needs
+from heddle.runtime.needs import Needs, Processor, listed, read_needs, write_needs
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 
@@ -110,26 +110,41 @@ def find_variant(variants: Sequence[T], name: str) -> T:
     )
 
 
-def variants_sections(
-    variants: Sequence[tuple[StoredVariant, Mapping[str, SectionData]]],
-) -> dict[str, SectionData]:
-    """The sections of a file with these variants, given with the sections of each (their `parts` are made
-    here)."""
-    parts: list[SectionData] = []
-    known: dict[bytes, list[int]] = {}
+Rows = Sequence[tuple[StoredVariant, Mapping[str, SectionData]]]
+"""Variants with the sections of each; their `parts` are not looked at."""
+
+
+def variants_sections(variants: Rows) -> dict[str, SectionData]:
+    """The sections of a file with these variants."""
+    parts, numbers = _parts(variants)
     table = Writer()
     table.u64(len(variants))
-    for variant, sections in variants:
+    for (variant, _), own in zip(variants, numbers, strict=True):
         table.text(variant.name)
         table.text(variant.target)
         write_needs(table, variant.needs)
-        table.u64(len(sections))
-        used: set[int] = set()
-        for name, data in sections.items():
-            number = _part_of(data, parts, known, used)
+        table.u64(len(own))
+        for name, number in own.items():
             table.text(name)
             table.u64(number)
     return {VARIANTS: table.bytes(), **{part_name(number): data for number, data in enumerate(parts)}}
+
+
+def variants_offsets(variants: Rows) -> list[dict[str, int]]:
+    """Where in that file the sections of each variant will begin, by the variant's names."""
+    places = section_offsets(variants_sections(variants))
+    return [{name: places[part_name(number)] for name, number in own.items()} for own in _parts(variants)[1]]
+
+
+def _parts(variants: Rows) -> tuple[list[SectionData], list[dict[str, int]]]:
+    """The different parts of a file, and which of them each variant has under which name."""
+    parts: list[SectionData] = []
+    known: dict[bytes, list[int]] = {}
+    numbers = []
+    for _, sections in variants:
+        used: set[int] = set()
+        numbers.append({name: _part_of(data, parts, known, used) for name, data in sections.items()})
+    return parts, numbers
 
 
 def _part_of(

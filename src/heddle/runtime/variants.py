@@ -7,13 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from heddle.runtime.artefact import write_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.codes import U0503, U0508, U0509
-from heddle.runtime.module import Module, SectionData, is_linked, module_sections, sections_in
-from heddle.runtime.processor import Needs, this_processor
+from heddle.runtime.module import (
+    Module,
+    SectionData,
+    is_linked,
+    module_sections,
+    sections_in,
+    sections_to_run_alone,
+)
+from heddle.runtime.needs import Needs
+from heddle.runtime.processor import this_processor
 from heddle.runtime.shared_library import LinkTool
 from heddle.runtime.variant_table import (
     VARIANTS,
+    Rows,
     StoredVariant,
     by_preference,
     choose,
@@ -21,6 +30,7 @@ from heddle.runtime.variant_table import (
     first_that_runs,
     part_name,
     read_variants,
+    variants_offsets,
     variants_sections,
 )
 from heddle.support.diagnostics import MissingNameError, UsageError
@@ -103,11 +113,22 @@ class VariantsModule(Module):
                 help=f"select({self.names[0]!r}).export_library(path) makes one of it; another file name "
                 "gives the one-file format",
             )
-        stored = [
-            (StoredVariant(variant.name, variant.target, variant.needs, {}), module_sections(variant.module))
-            for variant in self.variants
-        ]
-        write_artefact(path, variants_sections(stored))
+        write_artefact(path, variants_sections(self._to_be_stored()))
+
+    def _to_be_stored(self) -> Rows:
+        """Rows of the table, with what each variant needs to run alone. How long its tables are does not
+        depend on the places that stand in them: they are made twice, for the places after the first time.
+        """
+        heads = [StoredVariant(variant.name, variant.target, variant.needs, {}) for variant in self.variants]
+        own = [module_sections(variant.module) for variant in self.variants]
+        whole: list[dict[str, SectionData]] = own
+        for _ in range(2):
+            places = variants_offsets(list(zip(heads, whole, strict=True)))
+            whole = [
+                {**sections, **sections_to_run_alone(variant.module, sections, at)}
+                for variant, sections, at in zip(self.variants, own, places, strict=True)
+            ]
+        return list(zip(heads, whole, strict=True))
 
 
 @dataclass(frozen=True, slots=True)

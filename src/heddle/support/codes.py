@@ -69,3 +69,9 @@ S0704 = declare_code(
     "them out. Another implementation, and the free-threaded build (`python3.13t`), lay them out in another "
     "way. Use CPython's usual build: calls of compiled programs let the lock go while they run.",
 )
+S0705 = declare_code(
+    "S0705",
+    "compiler is not installed",
+    "The distribution heddle-runtime holds what runs compiled files (`heddle.runtime.LibraryProgram`). "
+    "Everything else is in heddle-compiler, which holds the runtime too.",
+)

@@ -29,8 +29,8 @@ from pathlib import Path
 
 from heddle.support.codes import S0501
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
-from heddle.support.files import descriptor_of_file
 from heddle.support.parts import Part, remove_dead_parts
+from heddle.support.reading import descriptor_of_file
 from heddle.support.settings import settings
 
 KEY_NAME = "key"

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from heddle.runtime.processor import platform_of, this_processor
+from heddle.runtime.needs import platform_of
+from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.settings import can_start_python, environment_of_python
 from heddle.target.codes import H0105, H0106, H0107

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from heddle.runtime.native.llvm import llvm_binding
-from heddle.runtime.processor import Needs, platform_of
+from heddle.runtime.needs import Needs, platform_of
 from heddle.target.features import CODE_FEATURES
 
 

@@ -15,7 +15,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any
 
-from heddle.runtime.processor import Needs, platform_of
+from heddle.runtime.needs import Needs, platform_of
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.span import Source, SourceSpan, TextSpan
 from heddle.target.codes import H0101, H0102, H0103, H0104

@@ -11,7 +11,8 @@ pytest.importorskip("typer", reason="the command line needs the extra cli")
 
 from heddle.driver.cli.entry import main
 from heddle.runtime import KernelModule, Variant, VariantsModule, load_module
-from heddle.runtime.processor import Needs, this_processor
+from heddle.runtime.needs import Needs
+from heddle.runtime.processor import this_processor
 from tests.e2e.command_line import DENSE
 
 

@@ -13,7 +13,7 @@ from heddle.driver.cli.show import progress_bar, show_explanation, show_report, 
 from heddle.driver.explain import Advice, Explanation, KernelRow
 from heddle.driver.phases import Progress
 from heddle.driver.run import RunReport, ValueSummary
-from heddle.runtime.processor import Needs
+from heddle.runtime.needs import Needs
 from heddle.runtime.variants import VariantInfo
 
 NAMES = ["[/x]", "bert[quant].onnx", "[bold]", ":smile:", "\x1b[31mred", "a\ud800b", "two\nlines"]

@@ -13,7 +13,7 @@ from heddle.driver.stages import stage_modules, stage_text
 from heddle.graph.rewriter import loop_call
 from heddle.ir.expr import Constant, Function
 from heddle.ir.visitor import walk
-from heddle.runtime.processor import Needs
+from heddle.runtime.needs import Needs
 from heddle.support.diagnostics import FormatError
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc

@@ -6,10 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle.runtime import FunctionModule, load_module
-from heddle.runtime.artefact import parse_artefact, read_artefact, write_artefact
+from heddle.runtime.artefact import parse_artefact, read_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.module import modules_from_sections
 from heddle.runtime.native.interface import native_digest
-from heddle.runtime.processor import Needs, write_needs
+from heddle.runtime.needs import Needs, write_needs
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 

@@ -14,9 +14,11 @@ import pytest
 from heddle.runtime import KernelModule, Variant, VariantsModule, load_module, variants_in
 from heddle.runtime import module as module_room
 from heddle.runtime import variants as variants_room
-from heddle.runtime.artefact import open_artefact, parse_artefact, read_artefact, write_artefact
+from heddle.runtime.artefact import open_artefact, parse_artefact, read_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.module import modules_from_sections, variant_from_sections
-from heddle.runtime.processor import Needs, Processor, platform_of, this_processor, write_needs
+from heddle.runtime.needs import Needs, Processor, platform_of, write_needs
+from heddle.runtime.processor import this_processor
 from heddle.runtime.variant_table import (
     VARIANTS,
     StoredVariant,

@@ -27,8 +27,8 @@ from heddle.runtime.module import load_module
 from heddle.runtime.signature import verify_file
 from heddle.script import from_source
 from heddle.support.diagnostics import HeddleError, ParseError, UsageError
-from heddle.support.files import open_file
 from heddle.support.limits import Limits, current_limits, limit_rows, parse_limits
+from heddle.support.reading import open_file
 
 # ---- the table
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import heddle.target.target as target_module
-from heddle.runtime.processor import may_use_tiles, usable_features
+from heddle.runtime.needs import may_use_tiles, usable_features
 from heddle.support.diagnostics import UsageError
 from heddle.target import Target, host
 from heddle.target.host import _data_caches

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heddle.runtime import DataType, FunctionModule, Shape, Tensor, load_module, tensor
-from heddle.runtime.artefact import read_artefact, write_artefact
+from heddle.runtime.artefact import read_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 from heddle.support.span import TextSpan
 from heddle.vm import BytecodeError

@@ -12,9 +12,10 @@ import pytest
 
 from heddle.driver.compile import with_machine_code
 from heddle.runtime import DataType, Shape, cpu, load_module, variants_in
-from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact, write_artefact
+from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.native.interface import DIGESTS, NATIVE_ABI, OLDEST_ABI
-from heddle.runtime.processor import Needs, write_needs
+from heddle.runtime.needs import Needs, write_needs
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError
 from heddle.vm.relax import VirtualMachine, VMExecutable

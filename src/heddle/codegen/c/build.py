@@ -16,7 +16,7 @@ from heddle.codegen.functions import is_entry, named
 from heddle.codegen.pipeline import lower
 from heddle.ir.module import IRModule
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
-from heddle.runtime.processor import Needs
+from heddle.runtime.needs import Needs
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 

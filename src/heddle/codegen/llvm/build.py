@@ -25,7 +25,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_bytes
 from heddle.ir.transform import CodeMade, PassContext
 from heddle.runtime.kernel_module import KernelModule
-from heddle.runtime.processor import Needs
+from heddle.runtime.needs import Needs
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc

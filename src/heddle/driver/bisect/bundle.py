@@ -37,8 +37,9 @@ from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
-from heddle.support.files import read_bytes, write_bytes
+from heddle.support.files import write_bytes
 from heddle.support.limits import current_limits, exceeded
+from heddle.support.reading import read_bytes
 from heddle.target import Target
 
 FORMAT = 1

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from heddle.driver.explain import Explanation
 from heddle.driver.run import RunReport, ValueSummary
-from heddle.runtime.processor import listed
+from heddle.runtime.needs import listed
 from heddle.runtime.variants import VariantInfo
 from heddle.support.printable import printable, printable_lines
 

@@ -20,7 +20,8 @@ from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.ir.tensor_values import tensor_key
 from heddle.ir.transform import PassContext
-from heddle.runtime.artefact import open_artefact, write_artefact
+from heddle.runtime.artefact import open_artefact
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import module_sections, modules_from_sections
 from heddle.runtime.tensor import Tensor, tensor_from_bytes

@@ -22,8 +22,8 @@ from heddle.frontend.onnx.stored_data import message_without_data
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import empty
 from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError
-from heddle.support.files import open_file
 from heddle.support.limits import current_limits, exceeded
+from heddle.support.reading import open_file
 
 DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",

@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 from onnx import StringStringEntryProto, TensorProto
 
-from heddle.support.files import open_file
 from heddle.support.limits import current_limits
+from heddle.support.reading import open_file
 
 LEAST_BYTES = 4096
 """Smaller data is read with the message."""

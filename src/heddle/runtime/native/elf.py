@@ -12,18 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from heddle.runtime.codes import U0506
+from heddle.runtime.native.image import (
+    LOCAL,
+    MAGIC_64_LITTLE,
+    SECTION,
+    SYMBOL,
+    SYMBOL_TABLE,
+    UNDEFINED,
+)
 from heddle.support.diagnostics import UsageError
 
-_MAGIC_64_LITTLE = b"\x7fELF\x02\x01"
-_SECTION = struct.Struct("<IIQQQQIIQQ")  # name, type, flags, address, offset, size, link, info, align, entry
-_SYMBOL = struct.Struct("<IBBHQQ")  # name, info, other, section, value, size
-_SYMBOL_TABLE = 2
 _PROGBITS, _STRINGS = 1, 3
 _WRITE, _ALLOC = 1, 2
 _GLOBAL_OBJECT = 1 << 4 | 1
 _HEAD_BYTES = 64
-_UNDEFINED = 0
-_LOCAL = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +47,9 @@ def data_object(machine: int, data: bytes | memoryview, start: str, end: str) ->
     texts = [b"", b".data.heddle", b".symtab", b".strtab", b".shstrtab", b".note.GNU-stack"]
     names = b"".join(text + b"\0" for text in texts)
     strings = b"\0" + start.encode() + b"\0" + end.encode() + b"\0"
-    symbols = _SYMBOL.pack(0, 0, 0, 0, 0, 0)
-    symbols += _SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(data))
-    symbols += _SYMBOL.pack(2 + len(start), _GLOBAL_OBJECT, 0, 1, len(data), 0)
+    symbols = SYMBOL.pack(0, 0, 0, 0, 0, 0)
+    symbols += SYMBOL.pack(1, _GLOBAL_OBJECT, 0, 1, 0, len(data))
+    symbols += SYMBOL.pack(2 + len(start), _GLOBAL_OBJECT, 0, 1, len(data), 0)
     at = _HEAD_BYTES
     places = []
     for part, align in ((data, 64), (symbols, 8), (strings, 1), (names, 1)):
@@ -58,17 +60,17 @@ def data_object(machine: int, data: bytes | memoryview, start: str, end: str) ->
     kinds = [  # name, type, flags, offset, size, link, info, align, entry
         (0, 0, 0, 0, 0, 0, 0, 0, 0),
         (1, _PROGBITS, _WRITE | _ALLOC, places[0], len(data), 0, 0, 64, 0),
-        (2, _SYMBOL_TABLE, 0, places[1], len(symbols), 3, 1, 8, _SYMBOL.size),
+        (2, SYMBOL_TABLE, 0, places[1], len(symbols), 3, 1, 8, SYMBOL.size),
         (3, _STRINGS, 0, places[2], len(strings), 0, 0, 1, 0),
         (4, _STRINGS, 0, places[3], len(names), 0, 0, 1, 0),
         (5, _PROGBITS, 0, at, 0, 0, 0, 1, 0),
     ]
     name_at = [sum(len(text) + 1 for text in texts[:number]) for number in range(len(texts))]
     headers = b"".join(
-        _SECTION.pack(name_at[name], kind, flags, 0, offset, size, link, info, align, entry)
+        SECTION.pack(name_at[name], kind, flags, 0, offset, size, link, info, align, entry)
         for name, kind, flags, offset, size, link, info, align, entry in kinds
     )
-    head = _MAGIC_64_LITTLE + b"\x01" + bytes(9)
+    head = MAGIC_64_LITTLE + b"\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 1, machine, 1, 0, 0, headers_at, 0, 64, 0, 0, 64, len(kinds), 4)
     made = bytearray(headers_at)
     made[: len(head)] = head
@@ -83,16 +85,16 @@ def _tables(code: bytes) -> Iterator[_Table]:
     (first,) = struct.unpack_from("<Q", code, 0x28)
     size, count = struct.unpack_from("<HH", code, 0x3A)
     for number in range(count):
-        _, kind, _, _, offset, length, link, _, _, _ = _SECTION.unpack_from(code, first + number * size)
-        if kind == _SYMBOL_TABLE:
+        _, kind, _, _, offset, length, link, _, _, _ = SECTION.unpack_from(code, first + number * size)
+        if kind == SYMBOL_TABLE:
             header = first + link * size
-            _, _, _, _, start, strings, *_ = _SECTION.unpack_from(code, header)
-            yield _Table(offset, length // _SYMBOL.size, header, code[start : start + strings])
+            _, _, _, _, start, strings, *_ = SECTION.unpack_from(code, header)
+            yield _Table(offset, length // SYMBOL.size, header, code[start : start + strings])
 
 
 def is_elf(code: bytes) -> bool:
     """Whether this is an object that the functions here can read: 64-bit ELF, little-endian."""
-    return code.startswith(_MAGIC_64_LITTLE)
+    return code.startswith(MAGIC_64_LITTLE)
 
 
 def elf_machine(code: bytes) -> int:
@@ -104,8 +106,8 @@ def _globals(code: bytes, is_defined: bool) -> set[bytes]:
     found = set()
     for table in _tables(code):
         for number in range(table.count):
-            name, info, _, section, _, _ = _SYMBOL.unpack_from(code, table.offset + number * _SYMBOL.size)
-            if info >> 4 != _LOCAL and (section != _UNDEFINED) is is_defined:
+            name, info, _, section, _, _ = SYMBOL.unpack_from(code, table.offset + number * SYMBOL.size)
+            if info >> 4 != LOCAL and (section != UNDEFINED) is is_defined:
                 found.add(table.name(name))
     return found
 
@@ -132,14 +134,14 @@ def _renamed(code: bytes, names: set[bytes], prefix: bytes) -> bytes:
     for table in _tables(code):
         strings = bytearray(table.strings)
         for number in range(table.count):
-            at = table.offset + number * _SYMBOL.size
+            at = table.offset + number * SYMBOL.size
             name_at, info = struct.unpack_from("<IB", code, at)
-            if info >> 4 == _LOCAL or table.name(name_at) not in names:
+            if info >> 4 == LOCAL or table.name(name_at) not in names:
                 continue
             struct.pack_into("<I", made, at, len(strings))
             strings += prefix + table.name(name_at) + b"\0"
-        fields = list(_SECTION.unpack_from(made, table.strings_header))
+        fields = list(SECTION.unpack_from(made, table.strings_header))
         fields[4:6] = len(made), len(strings)
-        _SECTION.pack_into(made, table.strings_header, *fields)
+        SECTION.pack_into(made, table.strings_header, *fields)
         made += strings
     return bytes(made)

@@ -26,7 +26,8 @@ from heddle.runtime.native.llvm import llvm_binding, llvm_linking
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.runtime.native.optimise import simplify_marked
 from heddle.runtime.native.run_on import NO_RUN_ON, RUN_ON
-from heddle.runtime.processor import REQUEST_TILES, Processor, platform_of, this_processor
+from heddle.runtime.needs import REQUEST_TILES, Processor, platform_of
+from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.forks import ForkLock, Rank
 from heddle.support.private_cache import PrivateCache

@@ -20,6 +20,7 @@ from heddle.support.forks import ForkLock, Rank
 
 _PACKAGE = "llvmlite.binding"
 _FOR_LINKING = ("common", "ffi", "initfini", "config", "targets", "orcjit")  # each needs those before it
+_HELP = "pip install llvmlite; heddle.runtime.LibraryProgram runs compiled files without it"
 _lock = ForkLock(Rank.LIBRARY)
 
 
@@ -40,7 +41,7 @@ class _Unexecuted(ModuleType):
 
 def _not_loaded(error: Exception | None) -> MissingDependencyError:
     why = f"cannot be loaded: {' '.join(str(error).split())}" if error is not None else "is not installed"
-    return MissingDependencyError(U0514, f"llvmlite, which holds LLVM, {why}", help="pip install llvmlite")
+    return MissingDependencyError(U0514, f"llvmlite, which holds LLVM, {why}", help=_HELP)
 
 
 def llvm_linking() -> Any:

@@ -15,7 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from heddle.runtime.codes import U0510
-from heddle.runtime.processor import platform_of, this_processor
+from heddle.runtime.needs import platform_of
+from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import UsageError
 
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "i386": 3, "arm": 40, "riscv64": 243, "riscv32": 243}

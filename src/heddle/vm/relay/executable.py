@@ -13,7 +13,8 @@ from heddle.runtime.module import Module, register_loader
 from heddle.runtime.params import load_param_dict, save_param_dict
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapTypeError, UsageError, did_you_mean
-from heddle.support.files import read_bytes, write_bytes
+from heddle.support.files import write_bytes
+from heddle.support.reading import read_bytes
 from heddle.vm.callables import UnknownFunctionError
 from heddle.vm.codes import V0301, V0303, V0309
 from heddle.vm.constants import LateConstant

@@ -1,0 +1,170 @@
+"""What object code asks of a processor, and what a processor has: as the system tells it, without LLVM.
+
+`heddle.runtime.processor` asks LLVM, whose names and list of features are used here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from heddle.runtime.wire import Reader, Writer
+from heddle.support.printable import printable
+
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+_SYSTEMS = {"linux": "linux", "darwin": "darwin", "macos": "darwin", "windows": "windows"}
+_SHOWN, _LONGEST = 12, 80
+
+
+def platform_of(triple: str) -> str:
+    """Machine and system of a triple: "x86_64-linux". Object code is for one platform."""
+    machine, _, rest = triple.partition("-")
+    system = next((name for text, name in _SYSTEMS.items() if text in rest), "")
+    return "-".join(part for part in (_MACHINES.get(machine, machine), system) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What object code asks of a processor: a platform ("" for any; "x86_64" for that machine's with any
+    system) and features, by LLVM's names."""
+
+    platform: str = ""
+    features: frozenset[str] = field(default_factory=frozenset)
+
+    def joined(self, other: Needs) -> Needs:
+        """What the code of both asks for."""
+        return Needs(self.platform or other.platform, self.features | other.features)
+
+
+@dataclass(frozen=True, slots=True)
+class Processor:
+    """`features` is LLVM's list, "+avx2,-sse4a,..."; it is empty where the system tells nothing."""
+
+    triple: str
+    cpu: str
+    features: str
+
+    @property
+    def platform(self) -> str:
+        """Machine and system: "x86_64-linux"."""
+        return platform_of(self.triple)
+
+    def is_for(self, needs: Needs) -> bool:
+        """Whether code of that platform is code for this one. Code of the triple `x86_64`, which names no
+        system, is for each."""
+        return needs.platform in ("", self.platform, self.platform.partition("-")[0])
+
+    def lacks(self, needs: Needs) -> tuple[str, ...]:
+        """The features that are asked for and not there, sorted. None where the system tells nothing."""
+        if not self.features:
+            return ()
+        has = {text[1:] for text in self.features.split(",") if text.startswith("+")}
+        return tuple(sorted(needs.features - has))
+
+    def runs(self, needs: Needs) -> bool:
+        """Whether the processor has what code needs."""
+        return self.is_for(needs) and not self.lacks(needs)
+
+    def __str__(self) -> str:
+        return f"{self.cpu or 'unknown processor'} ({self.platform})"
+
+
+def usable_features(features: str, may_use_tiles: Callable[[], bool]) -> str:
+    """A feature list without the features of tile registers, where the processor has them and the system does
+    not give them to this process; it is asked only then."""
+    names = features.split(",")
+    if "+amx-tile" not in names or may_use_tiles():
+        return features
+    return ",".join(f"-{name[1:]}" if name.startswith("+amx-") else name for name in names)
+
+
+REQUEST_TILES = (158, 0x1023, 18)
+"""The system call by which a process asks Linux on x86-64 for tile registers: arch_prctl(ARCH_REQ_XCOMP_PERM,
+XFEATURE_XTILEDATA).
+
+**Source**: Linux, Documentation/arch/x86/xstate.rst."""
+
+
+def may_use_tiles() -> bool:
+    """Whether the system gives this process the processor's tile registers."""
+    if sys.platform != "linux":
+        return False
+    return bool(ctypes.CDLL(None).syscall(*map(ctypes.c_long, REQUEST_TILES)) == 0)
+
+
+_FLAGS_OF = {"x86_64": "flags", "aarch64": "Features"}
+_RENAMED: Mapping[str, Mapping[str, str]] = {  # what Linux calls a feature: what LLVM calls it
+    "x86_64": {
+        "3dnowprefetch": "prfchw",
+        "abm": "lzcnt",
+        "bmi1": "bmi",
+        "lahf_lm": "sahf",
+        "lm": "64bit",
+        "pclmulqdq": "pclmul",
+        "pni": "sse3",
+        "rdrand": "rdrnd",
+        "sha_ni": "sha",
+        "sse4_1": "sse4.1",
+        "sse4_2": "sse4.2",
+        "user_shstk": "shstk",
+    },
+    "aarch64": {
+        "asimd": "neon",
+        "asimddp": "dotprod",
+        "asimdhp": "fullfp16",
+        "asimdrdm": "rdm",
+        "atomics": "lse",
+        "crc32": "crc",
+        "dcpop": "ccpp",
+        "fcma": "complxnum",
+        "fp": "fp-armv8",
+        "jscvt": "jsconv",
+        "lrcpc": "rcpc",
+    },
+}
+_JOINT = {"amx_": "-"}  # avx512_vnni is avx512vnni, amx_tile is amx-tile
+"""**Source** Linux, arch/x86/include/asm/cpufeatures.h and Documentation/arch/arm64/elf_hwcaps.rst."""
+
+
+def features_of_flags(machine: str, flags: Iterable[str]) -> frozenset[str]:
+    """LLVM's names of the features that Linux lists for a processor; a flag that is no feature stays."""
+    renamed = _RENAMED.get(machine, {})
+    return frozenset(renamed.get(flag, flag.replace("_", _JOINT.get(flag[:4], ""))) for flag in flags)
+
+
+@cache
+def processor_that_system_tells(information: str = "/proc/cpuinfo") -> Processor:
+    """This machine's as Linux describes it, without LLVM: for programs that only run."""
+    machine = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
+    triple = f"{machine}-unknown-{sys.platform}"
+    try:
+        rows = [line.partition(":") for line in Path(information).read_text(errors="replace").splitlines()]
+    except OSError:
+        return Processor(triple, "", "")
+    told = {key.strip(): value.strip() for key, _, value in reversed(rows)}  # of the first processor
+    names = features_of_flags(machine, told.get(_FLAGS_OF.get(machine, ""), "").split())
+    features = ",".join(f"+{name}" for name in sorted(names))
+    return Processor(triple, told.get("model name", ""), usable_features(features, may_use_tiles))
+
+
+def write_needs(writer: Writer, needs: Needs) -> None:
+    """Write what code needs, as `read_needs` reads it."""
+    writer.text(needs.platform)
+    writer.texts(sorted(needs.features))
+
+
+def read_needs(reader: Reader) -> Needs:
+    """What code needs, from a file. Raises: FormatError F0106."""
+    return Needs(reader.text(), frozenset(reader.texts()))
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names in a message, which may come from a file: not too many, and not too long."""
+    texts = [printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names]
+    more = len(texts) - _SHOWN
+    return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
