@@ -6,7 +6,7 @@ WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.f
 # Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
 BENCH ?=
 
-.PHONY: check lint test bench docs native
+.PHONY: check lint test bench docs docs-site native
 
 check: lint
 	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
@@ -26,6 +26,10 @@ bench:
 
 docs:
 	$(PYTHON) -m heddle.driver.docs docs
+
+# The documentation site, in build/site/html. It needs the extra `docs`.
+docs-site:
+	$(PYTHON) -m tools.site
 
 # The native library's text, from its sources in the systems language.
 native:

@@ -206,7 +206,7 @@ def _primitive_section(item: Primitive) -> list[str]:
     if "→" not in before_after:  # stands below, indented
         more, _, words = words.partition("\n\n")
         before_after = f"{before_after}\n\n{more}"
-    return [*lines, "", "```python", before_after.rstrip(), "```", *(["", words.strip()] if words else [])]
+    return [*lines, "", "```text", before_after.rstrip(), "```", *(["", words.strip()] if words else [])]
 
 
 def _default(value: Any) -> str:
