@@ -47,6 +47,12 @@ def test_codes_have_a_meaning() -> None:
         ("kv_cache.md", None),
         ("jit.md", None),
         ("debugging.md", "onnx"),
+        ("guides/deploying.md", "onnx"),
+        ("guides/dynamic-shapes.md", None),
+        ("guides/extending.md", "onnx"),
+        ("guides/from-onnx-runtime.md", "onnxruntime"),
+        ("guides/from-tvm.md", None),
+        ("guides/memory.md", None),
     ],
 )
 def test_examples(name: str, package: str | None) -> None:

@@ -19,22 +19,22 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"`[^`]*`(?!\])|\[([^\]\[]*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(```|~~~)")
 _PARTS: dict[str, Sequence[str]] = {
-    "Start": (
-        *(
-            "readme",
-            "tour",
-            "pytorch",
-            "serving",
-            "debugging",
-            "jit",
-            "precision",
-            "quantization",
-            "c-target",
-        ),
+    "Start": ("readme", "tour", "pytorch", "serving", "debugging", "jit", "precision"),
+    "Guides": tuple(
+        f"guides/{name}"
+        for name in ("deploying", "dynamic-shapes", "memory", "extending", "from-tvm", "from-onnx-runtime")
     ),
     "Machines": ("vm", "relay", "kv_cache", "isa-relax", "isa-relay"),
     "Inside": ("architecture", "diagrams", "systems", "semantics", "schedule", "passes", "ops", "glossary"),
-    "Reference": ("onnx-support", "settings", "limits", "diagnostics", "threat-model"),
+    "Reference": (
+        "onnx-support",
+        "quantization",
+        "c-target",
+        "settings",
+        "limits",
+        "diagnostics",
+        "threat-model",
+    ),
     "Project": ("contributing", "security", "changelog"),
 }
 _OWN = {f"{name.upper()}.md": name for name in ("readme", "contributing", "security", "changelog")}
