@@ -40,8 +40,8 @@ FIXED: Mapping[str, Diagram] = {
             ["IRModule|graph functions"],
             ["fused functions|loops of several operators"],
             ["scheduled loops|tiles, vectors, threads"],
-            ["LLVM IR|or C"],
-            ["object code", "bytecode|four instructions"],
+            ["LLVM IR|or C", "bytecode|four instructions"],
+            ["object code", "line table|places in the model"],
             ["model.heddle|one file"],
         ],
         [
@@ -54,7 +54,8 @@ FIXED: Mapping[str, Diagram] = {
             ("LLVM IR", "object code", "LLVM"),
             ("scheduled loops", "bytecode", "calls of kernels"),
             ("object code", "model.heddle", ""),
-            ("bytecode", "model.heddle", "save"),
+            ("bytecode", "line table", ""),
+            ("line table", "model.heddle", "save"),
         ],
     ),
     "machine": Diagram(
