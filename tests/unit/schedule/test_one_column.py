@@ -15,7 +15,7 @@ from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.relax.transform import LegalizeOps
 from heddle.script import from_source
 from heddle.tir.nodes import DeclBuffer, IfThenElse, PrimFunc
-from heddle.tir.schedule.rules.one_column import ANY_COLUMNS
+from heddle.tir.schedule.rules.one_column import ANY_COLUMNS, for_any_length
 
 _CALLS: dict[str, tuple[str, Any]] = {
     "softmax": ("R.nn.softmax(x, axis=1)", lambda x: _softmax(x)),
@@ -149,6 +149,8 @@ def test_products_of_a_free_number_of_rows_have_a_form_for_one() -> None:
         mod = ApplyDefaultSchedule(heddle.target.Target("llvm"))(LegalizeOps()(_product(name)))
         (func,) = (func for func in mod.functions.values() if isinstance(func, PrimFunc))
         assert_structural_equal(from_source(func.script()), func)
+        root: Any = for_any_length(func).body
+        assert not isinstance(root.block.body, IfThenElse)
         return int(func.attrs.get(ANY_COLUMNS, 0))
 
     assert {name: forms(name) for name in ("plain", "columns", "fixed")} == {
