@@ -26,6 +26,7 @@ from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.cpu import CPU_RULES
 from heddle.tir.schedule.rules.merged_axes import with_merged_axes
 from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
+from heddle.tir.schedule.rules.one_row import size_of_one_row
 from heddle.tir.schedule.rules.rule import ScheduleRule
 from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.schedule import Schedule
@@ -52,6 +53,8 @@ class ApplyDefaultSchedule(FunctionPass):
         if found is None:
             return _with_failures(func, failed, _name_of(func, mod))
         rule, made = found
+        if rule.wants_rows:
+            made = self._for_one_row(straight, made, failed)
         if rule.wants_columns:
             made = self._for_any_columns(straight, made, failed)
         marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
@@ -81,6 +84,13 @@ class ApplyDefaultSchedule(FunctionPass):
             return made
         one = self._scheduled(with_one_column(func, size), failed)
         return made if one is None else either(size, one[1], made)
+
+    def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
+        """The scheduled function; where it is a product of any number of rows, with loops of their own for
+        one."""
+        size = size_of_one_row(func)
+        one = None if size is None else self._scheduled(with_one_column(func, size), failed)
+        return made if size is None or one is None else either(size, one[1], made)
 
     def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> Schedule | None:
         try:

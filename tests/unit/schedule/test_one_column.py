@@ -15,6 +15,7 @@ from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.relax.transform import LegalizeOps
 from heddle.script import from_source
 from heddle.tir.nodes import DeclBuffer, IfThenElse, PrimFunc
+from heddle.tir.schedule.rules.one_column import ANY_COLUMNS, for_any_length
 
 _CALLS: dict[str, tuple[str, Any]] = {
     "softmax": ("R.nn.softmax(x, axis=1)", lambda x: _softmax(x)),
@@ -86,3 +87,74 @@ class Module:
     mod = ApplyDefaultSchedule(heddle.target.Target("llvm"))(LegalizeOps()(mod))
     (func,) = (func for func in mod.functions.values() if isinstance(func, PrimFunc))
     assert not any(isinstance(node, DeclBuffer) for node in walk(func.body))
+
+
+_PRODUCTS = {
+    "plain": ('x: R.Tensor(("m", "k"), "float32"), w: R.Tensor(("k", "n"), "float32")', "R.matmul(x, w)"),
+    "epilogue": (
+        'x: R.Tensor(("m", "k"), "float32"), w: R.Tensor(("k", "n"), "float32")',
+        "R.nn.relu(R.matmul(x, w))",
+    ),
+    "batch": (
+        'x: R.Tensor(("b", "m", "k"), "float32"), w: R.Tensor(("b", "k", "n"), "float32")',
+        "R.matmul(x, w)",
+    ),
+    "columns": ('x: R.Tensor(("m", "k"), "float32"), w: R.Tensor(("k", 1031), "float32")', "R.matmul(x, w)"),
+    "half": ('x: R.Tensor(("m", "k"), "float16"), w: R.Tensor(("k", "n"), "float16")', "R.matmul(x, w)"),
+    "fixed": ('x: R.Tensor((1, "k"), "float32"), w: R.Tensor(("k", 1031), "float32")', "R.matmul(x, w)"),
+}
+
+
+def _product(name: str) -> Any:
+    params, call = _PRODUCTS[name]
+    return from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main({params}):
+        y = {call}
+        return y
+""")
+
+
+@pytest.mark.parametrize("exec_mode", ["bytecode", "compiled"])
+@pytest.mark.parametrize("name", _PRODUCTS)
+def test_products_of_any_number_of_rows(name: str, exec_mode: str) -> None:
+    machine = relax.VirtualMachine(heddle.compile(_product(name), exec_mode=exec_mode), heddle.cpu())
+    dtype = "float16" if name == "half" else "float32"
+    rng = np.random.default_rng(0)
+    for m, k, n in [(0, 3, 5), (1, 0, 7), (1, 5, 0), (1, 1, 1), (1, 37, 1031), (2, 37, 131), (19, 8, 3)]:
+        rows, columns = 1 if name == "fixed" else m, 1031 if name in ("columns", "fixed") else n
+        batch = (3,) if name == "batch" else ()
+        x = rng.standard_normal((*batch, rows, k)).astype(dtype)
+        w = rng.standard_normal((*batch, k, columns)).astype(dtype)
+        wanted = x.astype("float64") @ w.astype("float64")
+        wanted = np.maximum(wanted, 0) if name == "epilogue" else wanted
+        got = machine["main"](x, w).numpy()
+        assert got.dtype == dtype and got.shape == wanted.shape
+        limit = 2e-2 if name == "half" else 2e-5
+        np.testing.assert_allclose(got, wanted, rtol=limit, atol=limit)
+
+
+def test_one_row_adds_as_many_rows_do() -> None:
+    machine = relax.VirtualMachine(heddle.compile(_product("plain")), heddle.cpu())
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((2, 301)).astype("float32"), rng.standard_normal((301, 1100)).astype("float32")
+    many, one = machine["main"](x, w).numpy(), machine["main"](x[:1], w).numpy()
+    np.testing.assert_array_equal(one, many[:1])
+
+
+def test_products_of_a_free_number_of_rows_have_a_form_for_one() -> None:
+    def forms(name: str) -> int:
+        mod = ApplyDefaultSchedule(heddle.target.Target("llvm"))(LegalizeOps()(_product(name)))
+        (func,) = (func for func in mod.functions.values() if isinstance(func, PrimFunc))
+        assert_structural_equal(from_source(func.script()), func)
+        root: Any = for_any_length(func).body
+        assert not isinstance(root.block.body, IfThenElse)
+        return int(func.attrs.get(ANY_COLUMNS, 0))
+
+    assert {name: forms(name) for name in ("plain", "columns", "fixed")} == {
+        "plain": 2,
+        "columns": 1,
+        "fixed": 0,
+    }

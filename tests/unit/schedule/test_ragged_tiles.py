@@ -48,7 +48,14 @@ def test_short_rows_begin_with_the_size_that_makes_them_cheapest():
         totals = [sum(map(cost, tiles_of(length, sizes[number:]))) for number in range(len(sizes))]
         assert sum(map(cost, tiles_of(length, sizes[first_size(length, sizes, cost) :]))) == min(totals)
     assert tiles_of(36, sizes[first_size(36, sizes, cost) :]) == [7, 7, 7, 7, 7, 1]
-    assert tiles_of(20, sizes[first_size(20, sizes, cost) :]) == [14, 7]
+    assert tiles_of(20, sizes[first_size(20, sizes, cost) :]) == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("largest", range(5, 15))
+@pytest.mark.parametrize("cost", [TileCost(1), TileCost(2), TileCost(1, 4.0), TileCost(4, 16.0)])
+def test_a_row_of_five_is_one_tile(largest, cost):
+    sizes = tile_sizes(largest)
+    assert tiles_of(5, sizes[first_size(5, sizes, cost) :]) == [5]
 
 
 def test_weights_that_come_slowly_make_tiles_large():

@@ -34,6 +34,7 @@ from heddle.tir.schedule.rules.deep_contraction import (
 )
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.merged_rows import with_merged_rows
+from heddle.tir.schedule.rules.one_row import has_one_row
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
@@ -60,6 +61,7 @@ from heddle.tir.transform.fit_tiles import ROWS_LEFT
 
 class Contraction(ScheduleRule):
     wants_columns = True
+    wants_rows = True
 
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
@@ -69,7 +71,7 @@ class Contraction(ScheduleRule):
         if not runs_straight(find_block(sch.func, handle.name)):
             return None
         axes = classify(block_of(sch, handle))
-        if axes is None or _has_one_column(block_of(sch, handle), axes) or _has_one_row(sch, handle, axes):
+        if axes is None or _has_one_column(block_of(sch, handle), axes) or has_one_row(sch, handle, axes):
             return None
         merged = with_merged_rows(sch, handle, axes)
         if merged is not None:
@@ -95,19 +97,6 @@ def _has_one_column(block: SBlock, axes: Axes) -> bool:
         return False
     data, _ = operands(block, axes)
     return len(axes.reduce) == 1 and data.indices[-1] is axes.reduce[0]
-
-
-def _has_one_row(sch: Schedule, handle: SBlockRV, axes: Axes) -> bool:
-    """Whether one row is multiplied by plain weights with any number of columns: a copy of the weights that
-    is padded costs more than the product, which another rule makes in strips of columns."""
-    block = block_of(sch, handle)
-    extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
-    if axes.packed is not None or extents[axes.n] is not None or len(axes.reduce) != 1:
-        return False
-    _, weights = operands(block, axes)
-    rows = [axis for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
-    rows = [axis for axis in rows if axis.var not in free_vars(*weights.indices)]
-    return all(extents[axis.var] == 1 for axis in rows) and not sch.get_producers(handle)
 
 
 def _has_own_axes(block: SBlock) -> bool:

@@ -26,13 +26,14 @@ from heddle.tir.nodes import (
     IfThenElse,
     PrimFunc,
     SBlockRealize,
+    Stmt,
     seq,
 )
 from heddle.tir.schedule.tree import fresh_copy
 from heddle.tir.substitute import substitute_stmt
 
 ANY_COLUMNS = "tir.any_columns"
-"""Attribute of functions that `either` has made."""
+"""Attribute of functions that `either` has made: how many forms stand before the one for any length."""
 FEW_ROWS = 16
 """Rows that are not worth code of their own."""
 
@@ -69,7 +70,8 @@ def turns_for_each_row(func: PrimFunc, size: Var) -> bool:
 
 
 def with_one_column(func: PrimFunc, size: Var) -> PrimFunc:
-    """The function for rows of one element, whose buffers lie over the same pointers."""
+    """The function where a size is one, as that of rows of one element is. Its buffers lie over the same
+    pointers."""
     buffers = {old: _over(old, size) for old in func.buffers if size in free_vars(*old.shape)}
     body = substitute_stmt(func.body, {size: constant(1, size.dtype)}, buffers)
     given = {param: buffers.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
@@ -91,7 +93,8 @@ def either(size: Var, one: PrimFunc, general: PrimFunc) -> PrimFunc:
     body = IfThenElse(equal(size, 1), seq(*declared, first.block.body), second.block.body)
     allocated = (*first.block.alloc_buffers, *second.block.alloc_buffers)
     block = replace(second.block, body=body, alloc_buffers=allocated)
-    made: PrimFunc = general.with_body(replace(second, block=block)).with_attr({ANY_COLUMNS: True})
+    forms = int(general.attrs.get(ANY_COLUMNS, 0)) + 1
+    made: PrimFunc = general.with_body(replace(second, block=block)).with_attr({ANY_COLUMNS: forms})
     return made
 
 
@@ -100,8 +103,11 @@ def for_any_length(func: PrimFunc) -> PrimFunc:
     if ANY_COLUMNS not in func.attrs:
         return func
     root = func.body
-    assert isinstance(root, SBlockRealize) and isinstance(root.block.body, IfThenElse)
-    general = root.block.body.else_case
+    assert isinstance(root, SBlockRealize)
+    general: Stmt | None = root.block.body
+    for _ in range(func.attrs[ANY_COLUMNS]):
+        assert isinstance(general, IfThenElse)
+        general = general.else_case
     assert general is not None
     used = {node.buffer for node in walk(general) if isinstance(node, (BufferLoad, BufferStore))}
     kept = tuple(buffer for buffer in root.block.alloc_buffers if buffer in used)

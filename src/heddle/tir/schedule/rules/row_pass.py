@@ -11,10 +11,12 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, PrimExpr, Var
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import Buffer, BufferLoad, BufferRegion, IterType, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.rule import (
+    GRAIN_MULTIPLIES,
     ScheduleRule,
     block_of,
     extent_of,
@@ -35,6 +37,8 @@ _STRIPS = (256, 128, 64)
 """Columns that a thread reduces together. The last is what is under way at once."""
 _WIDE_STRIPS, _FEWEST_WIDE = (1024, 512), 4
 """The longer a strip, the fewer pages a row of it touches, if that leaves some for every thread."""
+_PRODUCT_STRIP = 1024
+"""Columns of a strip of a product with many of them, or any number."""
 _STRIP_OF_FREE = 32
 """Rows side by side in lanes, where nobody knows how many there are: few, for images of a few pixels."""
 _ROWS = 8
@@ -352,6 +356,10 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     """Threads take strips of columns; within one, a few rows at a time are added to some vectors of sums."""
     long, single = _reduction_loops(sch, handle)
     extent = extent_of(sch.get(spatial[-1]).extent)
+    is_long = extent is None or extent > _STRIPS[0]
+    if is_long and not single and is_contraction(block_of(sch, handle)):
+        _product_in_columns(sch, handle, spatial, long)
+        return
     wide = [w for w in _WIDE_STRIPS if extent is not None and extent >= w * _FEWEST_WIDE]
     fits = (w for w in (*wide, *_STRIPS) if extent is not None and extent % w == 0)
     width = next(fits, _STRIPS[-1])
@@ -372,6 +380,19 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
         sch.reverse_compute_at(copy, shared)
         sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(handle, [*around, blocks][0])
+
+
+def _product_in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV], steps: list[LoopRV]) -> None:
+    """A row times weights of many columns, or any number: threads take long strips, which end with the row.
+    The sums of a strip stay in the nearest cache, and only its last vector asks where the row ends."""
+    strip, lanes = sch.split_ragged(spatial[-1], _PRODUCT_STRIP)
+    outer = [*spatial[:-1], strip]
+    sch.reorder(*outer, *steps, lanes)
+    work = iterations(sch, steps) * _PRODUCT_STRIP
+    shared = sch.fuse(*outer) if len(outer) > 1 else strip
+    parallelize(sch, shared, work, GRAIN_MULTIPLIES)
+    sch.annotate(lanes, MAP, True)
+    sch.decompose_reduction(handle, steps[0])
 
 
 def _reduction_loops(sch: Schedule, handle: SBlockRV) -> tuple[list[LoopRV], list[LoopRV]]:

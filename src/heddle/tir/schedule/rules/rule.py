@@ -34,6 +34,9 @@ class ScheduleRule(ABC):
     wants_columns: ClassVar[bool] = False
     """Whether results of one column, along rows of free length, are to have loops of their own."""
 
+    wants_rows: ClassVar[bool] = False
+    """Whether results of one row are to have loops of their own, where the number of rows is free."""
+
     def gains_by_merging(self, sch: Schedule) -> bool:
         """Whether a function is to have one axis for those that lie side by side in all its buffers."""
         return False
