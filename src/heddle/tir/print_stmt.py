@@ -59,7 +59,8 @@ class StmtPrinter(ExprPrinter):
 
     def stmt(self, node: Stmt) -> None:
         """Write a statement, on lines of its own."""
-        self._method(type(node))(self, node)
+        with self.out.of(node.span):
+            self._method(type(node))(self, node)
 
     def block_of(self, node: Stmt) -> None:
         """A nested statement, indented."""
