@@ -159,7 +159,7 @@ export function timeView(page: Page): View {
   const list = new Choice("gaps between calls", (i) => line.show(longest[i]!.start, longest[i]!.length));
   list.fill(longest.map((gap) => el("div", {}, el("b", {}, micros(gap.length)), ` after ${gap.after}, before ${gap.before}`)));
   const dims = Object.entries(run.dims).map(([name, size]) => `${name}=${size}`).join(" ");
-  const facts = `${run.function}${dims ? ` (${dims})` : ""}: ${micros(run.duration_us)}, ${run.spans.length} calls and parts of loops, ${micros(run.dispatch_us)} outside of calls; ${gaps.length} gaps of ${micros(sum)} with the clock's own time`;
+  const facts = `${run.function}${dims ? ` (${dims})` : ""}: ${micros(run.duration_us)}, ${run.spans.length} calls and functions, ${micros(run.dispatch_us)} outside of calls; ${gaps.length} gaps of ${micros(sum)} with the clock's own time`;
   const dropped = run.num_dropped ? `; ${run.num_dropped} calls more are not shown` : "";
   element.append(el("div", { class: "bar" }, el("span", {}, facts + dropped), status), line.canvas, el("h2", {}, "Longest gaps"), list.element);
   new ResizeObserver(() => line.draw()).observe(line.canvas);

@@ -9,6 +9,7 @@ from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from heddle.driver.models import find_model, import_model
@@ -18,6 +19,7 @@ from heddle.driver.page.levels import code_level
 from heddle.driver.page.run import nested
 from heddle.driver.page.tables import Tables
 from heddle.driver.run import CompileOptions, compile_to_file
+from heddle.driver.session import Session
 from heddle.driver.stages import STAGES, stage_text
 from heddle.support.span import ModelSpan, derive
 from tests.page_models import HOSTILE, TEXTS, write_lstm, write_text
@@ -223,6 +225,21 @@ def test_a_loop_of_steps(tmp_path: Path) -> None:
     check_tables(facts)
     assert any('node "lstm" (LSTM)' in place for place in facts.places)
     assert all(node.kind != "call" or facts.sets[node.set] for node in facts.graphs[0].nodes)
+
+
+def test_the_profile_of_a_session_is_a_page(tmp_path: Path) -> None:
+    model = write_text(tmp_path, "control.py")
+    with Session(model, exec_mode="bytecode") as session:
+        report = session.profile(np.ones(4, "float32"), np.array(2, "int64"))
+    found = json.loads(packed_in(report.html(), "heddle-facts"))
+    spans = found["run"]["spans"]
+    assert [span["name"] for span in spans if span["is_function"]] == ["main"] * 3
+    assert len(spans) == len(report.events)
+    (main,) = found["levels"][1]["functions"]
+    assert main["name"] == "main" and found["levels"][0]["functions"]
+    shown = report._repr_html_()
+    assert shown.startswith("<iframe") and 'sandbox="allow-scripts"' in shown and shown.count("<") == 2
+    assert str(report) == report.table()
 
 
 # ---- the page's text

@@ -26,6 +26,7 @@ from heddle.driver.models import ModelFile, check_not_model, find_model, import_
 from heddle.driver.run import CompileOptions, check_no_variant, check_uncompiled, load_or_compile
 from heddle.support.diagnostics import UsageError
 from heddle.support.files import check_replaceable, write_bytes
+from heddle.support.printable import printable_lines
 
 FP32 = "fp32"
 
@@ -125,7 +126,7 @@ def _write_page(model: ModelFile, path: Path, options: Any) -> int:
     write_bytes(path, page)
     typer.echo(f"{path}: {len(page) / 2**20:.2f} MiB")
     for note in facts.notes:
-        typer.echo(note, err=True)
+        typer.echo(printable_lines(note), err=True)
     return ExitCode.DONE
 
 

@@ -143,7 +143,7 @@ class MemoryPlan:
 
 @dataclass(slots=True)
 class Span:
-    """A call, or a whole function of the program (`pc` -1), or a part of a parallel loop on the time line."""
+    """A call, or a whole function of the program, on the time line of a thread."""
 
     name: str
     thread: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -55,6 +56,20 @@ def render(facts: Facts) -> str:
         facts=_packed(json.dumps(facts.as_dict(), separators=(",", ":")).encode()),
         script=script,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Facts as a page, which notebooks show in a frame of its own."""
+
+    facts: Facts
+
+    def html(self) -> str:
+        """The text of an HTML file."""
+        return render(self.facts)
+
+    def _repr_html_(self) -> str:
+        return frame(self.facts)
 
 
 def frame(facts: Facts) -> str:
