@@ -73,6 +73,17 @@ class Module:
         return x
 """
 )
+LOOPS = (
+    _HEAD
+    + """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def f(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+        for i in range(4):
+            b[i] = a[i] * T.float32(2)
+"""
+)
 RELAY = (
     '#[version = "0.0.5"]\n'
     "def @scale(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] { %x * 2f }\n"
@@ -84,6 +95,7 @@ TEXTS = {
     "attention.py": ATTENTION,
     "control.py": CONTROL,
     "empty.py": EMPTY,
+    "loops.py": LOOPS,
     "net.relay": RELAY,
 }
 HOSTILE = (

@@ -183,8 +183,9 @@ class RelaxPrinter(TypePrinter):
                 self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
 
     def _binding(self, binding: Binding) -> None:
-        with self.out.of(binding.origin):
-            self._plain_binding(binding)
+        before = self.out.begin(binding.origin)
+        self._plain_binding(binding)
+        self.out.end(before)
 
     def _plain_binding(self, binding: Binding) -> None:
         value = binding.value

@@ -50,8 +50,8 @@ class _Reader:
 def _write(func: Function, name: str, _constants: list[Any]) -> TextBuilder:
     text = astext(func, annotate=lambda expr: "").rstrip().replace("\n", "\n    ")
     out = TextBuilder()
-    with out.of(func.span):
-        out.lines(f'@{DECORATOR}\ndef {name}():\n    r"""\n    {text}\n    """')
+    out.begin(func.span)
+    out.lines(f'@{DECORATOR}\ndef {name}():\n    r"""\n    {text}\n    """')
     return out
 
 

@@ -26,15 +26,17 @@ class TextBuilder:
         for line in text.splitlines():
             self.line(line)
 
-    @contextmanager
-    def of(self, span: Span | None) -> Iterator[None]:
-        """Lines that are written inside write what came from there, where that is known."""
+    def begin(self, span: Span | None) -> Span | None:
+        """Lines from now on write what came from there, where that is known. Gives what they wrote before,
+        for `end`."""
         before = self._span
-        self._span = before if span is None else span
-        try:
-            yield
-        finally:
-            self._span = before
+        if span is not None:
+            self._span = span
+        return before
+
+    def end(self, before: Span | None) -> None:
+        """Lines from now on write again what they wrote before the `begin` that gave this."""
+        self._span = before
 
     @contextmanager
     def indented(self) -> Iterator[None]:

@@ -21,6 +21,7 @@ from heddle.driver.page.tables import Tables
 from heddle.driver.run import CompileOptions, compile_to_file
 from heddle.driver.session import Session
 from heddle.driver.stages import STAGES, stage_text
+from heddle.support.diagnostics import UsageError
 from heddle.support.span import ModelSpan, derive
 from tests.page_models import HOSTILE, TEXTS, write_lstm, write_text
 
@@ -63,7 +64,7 @@ def check_tables(facts: Facts) -> None:
         assert all(-1 <= node.group < len(graph.groups) for node in graph.nodes)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [name for name in TEXTS if name != "loops.py"])
 def test_every_kind_of_model_has_its_levels_and_graph(name: str, tmp_path: Path) -> None:
     facts = collect(find_model(str(write_text(tmp_path, name))), QUIET)
     check_tables(facts)
@@ -202,10 +203,15 @@ def test_a_run_has_times_of_every_kernel(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
-    facts = collect(find_model(str(write_text(tmp_path, "attention.py"))), PageOptions(dims={"unknown": 5}))
-    assert facts.run is None and facts.graphs
+    model = find_model(str(write_text(tmp_path, "loops.py")))
+    facts = collect(model, PageOptions())
+    check_tables(facts)
+    assert facts.run is None and facts.graphs == [] and list(level(facts, "tir")) == ["f", "f__body"]
     (note,) = facts.notes
-    assert note.startswith("there is no run: error[D0201]")
+    assert note.startswith("there is no run: error[D0102]")
+    with pytest.raises(UsageError) as caught:
+        collect(model, PageOptions(dims={"n": 5}))
+    assert caught.value.code == "D0102"
 
 
 def test_a_compiled_model_has_bytecode_and_a_run(tmp_path: Path) -> None:

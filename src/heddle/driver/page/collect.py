@@ -55,11 +55,16 @@ class PageOptions:
     seed: int = 0
     num_threads: int | None = None
 
+    @property
+    def states_a_call(self) -> bool:
+        """Whether somebody said what is to be run, and not only that something may."""
+        return bool(self.given or self.dims or self.function != "main")
+
 
 def collect(model: ModelFile, options: PageOptions) -> Facts:
-    """The facts of a model. What a run of it raises is a note on the page.
+    """The facts of a model. Where nobody said which call to run, what that raises is a note on the page.
 
-    Raises: what importing, compiling or loading the model raises.
+    Raises: what importing, compiling or loading the model raises, and a call that the options state.
     """
     facts = Facts(model.name)
     tables = Tables(facts)
@@ -116,18 +121,15 @@ def _add_levels(tables: Tables, mod: IRModule, options: PageOptions) -> Mapping[
 def _add_run(tables: Tables, model: ModelFile, options: PageOptions) -> dict[str, int]:
     """Run a call, and add its time line and its kernels; gives the values of free sizes."""
     facts = tables.facts
+    call = (options.function, options.given, options.dims, options.seed)
     try:
         compiled = _load(model, options)
-        done = run_model(
-            model,
-            compiled,
-            RunOptions(options.function, options.given, options.dims, options.seed, 1, options.num_threads),
-        )
+        done = run_model(model, compiled, RunOptions(*call, 1, options.num_threads))
         facts.run = run_facts(tables, profile_run(compiled, done, options.function), done.report.dims)
-        asked = ExplainOptions(
-            options.function, options.given, options.dims, options.seed, options.num_threads
-        )
+        asked = ExplainOptions(*call, options.num_threads)
         facts.roofline = roofline_facts(explain(model.name, compiled, asked))
     except HeddleError as error:
+        if options.states_a_call:
+            raise
         facts.notes.append(f"there is no run: {error.render()}")
     return facts.run.dims if facts.run is not None else dict(options.dims)
