@@ -6,7 +6,7 @@ WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.f
 # Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
 BENCH ?=
 
-.PHONY: check lint test bench docs docs-site native
+.PHONY: check lint test bench docs docs-site native web
 
 check: lint
 	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
@@ -34,3 +34,7 @@ docs-site:
 # The native library's text, from its sources in the systems language.
 native:
 	$(PYTHON) -m heddle.driver.native_text
+
+# The page of `heddle inspect --html`, from its sources in web/. Needs Node; installing and testing do not.
+web:
+	cd web && npm ci --no-audit --no-fund && npm run build

@@ -253,7 +253,7 @@ def _integers(operands: Sequence[Any]) -> tuple[int, ...]:
 
 def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
     """The changes with the largest possible gain, at most one a kernel."""
-    found = [_advice(row) for row in rows]
+    found = [advice_of(row) for row in rows]
     outside = call_us - sum(row.total_us for row in rows)
     if outside > 0:
         found.append(
@@ -262,9 +262,9 @@ def advice_on(rows: Sequence[KernelRow], call_us: float) -> list[Advice]:
     return sorted((item for item in found if item.gain_us > 0), key=lambda item: -item.gain_us)[:NUM_ADVICE]
 
 
-def _advice(row: KernelRow) -> Advice:
-    """For a map: that it became part of another kernel. For others: that they reached the roofline, or, where
-    that allows no time, that they were not called."""
+def advice_of(row: KernelRow) -> Advice:
+    """What would help a kernel. For a map: that it became part of another kernel. For others: that they
+    reached the roofline, or, where that allows no time, that they were not called."""
     if row.rule in _MAPS and row.boundaries:
         return Advice(row.total_us, f"fuse {row.name} into what follows; now {'; '.join(row.boundaries)}")
     gain = row.total_us - row.least_us * row.count

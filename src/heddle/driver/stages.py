@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from heddle.relax.metadata import write_weights
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes
+from heddle.target import Target
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
 MACHINE_STAGES = ("llvm", "asm", "c")
@@ -68,14 +69,17 @@ class _Keep(PassInstrument):
             self.modules[info.name] = mod
 
 
-def stage_modules(mod: IRModule, target: Any = None, precision: str = "fp32") -> Mapping[str, IRModule]:
-    """The module at each stage that is a module."""
+def stage_modules(
+    mod: IRModule, target: Any = None, precision: str = "fp32", instruments: Sequence[PassInstrument] = ()
+) -> Mapping[str, IRModule]:
+    """The module at each stage that is a module. `instruments` see the passes on the way."""
     load_operators()
     chosen = as_target(target)
     keep = _Keep()
-    with PassContext(instruments=[keep]):
+    with PassContext(instruments=[keep, *instruments]):
         lowered = with_bounds_checks(default_pipeline(chosen, precision)(mod), mod.attrs.get(CHECK_BOUNDS))
-    stages = {"relax": mod, "lowered": lowered, "tir": lower(_loops(lowered), chosen)}
+        loops = lower(_loops(lowered), chosen)
+    stages = {"relax": mod, "lowered": lowered, "tir": loops}
     return stages | {stage: keep.modules[name] for stage, name in _MADE_BY.items()}
 
 
@@ -181,8 +185,21 @@ def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
             f"target kind {chosen.kind.name!r} has no stage {stage!r}: it has {', '.join(made)}",
             help="--target names the target",
         )
+    return made[stage](_code(loops, chosen), chosen)
+
+
+def machine_texts(lowered: IRModule, target: Any = None) -> dict[str, str]:
+    """The text of each stage that the target's code generator makes, of all loop functions of a module that
+    went through the pipeline."""
+    chosen = as_target(target)
+    code = _code(_loops(lowered), chosen)
+    return {stage: make(code, chosen) for stage, make in backend_of(chosen).stages.items()}
+
+
+def _code(loops: IRModule, target: Target) -> str:
+    """What the target's code generator makes of loop functions."""
     table = {var: named(var, func) for var, func in loops.functions.items() if isinstance(func, PrimFunc)}
-    return made[stage](generate_text(loops.with_functions(table), chosen)[0], chosen)
+    return generate_text(loops.with_functions(table), target)[0]
 
 
 def memory_text(mod: IRModule) -> str:

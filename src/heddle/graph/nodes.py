@@ -25,6 +25,7 @@ from typing import Any
 from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import Node, defines, label, node
 from heddle.ir.types import Type
+from heddle.support.span import Span
 
 
 class Binding(Node):
@@ -33,6 +34,11 @@ class Binding(Node):
     __slots__ = ()
     var: Var
     value: Expr
+
+    @property
+    def origin(self) -> Span | None:
+        """Where the binding comes from, else its value."""
+        return self.span or self.value.span
 
 
 @node("relax.VarBinding")

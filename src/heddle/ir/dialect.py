@@ -19,6 +19,7 @@ from heddle.ir.types import Type
 from heddle.support.diagnostics import Diagnostic, UsageError
 from heddle.support.registry import Registry, caller_place
 from heddle.support.span import Source
+from heddle.support.text import TextBuilder
 
 
 class FunctionReader(Protocol):
@@ -52,7 +53,8 @@ class Dialect:
     - `script(node, **options) -> text`: a node alone; None for one that has no text. `families` are the first
       parts of the keys of the nodes that it writes ("tir" of "tir.For").
     - `decorator`: what stands over a function in script text; its last word tells the dialect.
-    - `write(func, name, constants) -> text`: a function of a module; large tensors go to `constants`.
+    - `write(func, name, constants) -> lines`: a function of a module, and where its lines come from; large
+      tensors go to `constants`.
     - `read(context) -> FunctionReader`: the other way.
     - `verify(func, mod) -> findings`.
     - `run(func, mod, args) -> value`: the reference interpreter, on numpy values.
@@ -63,7 +65,7 @@ class Dialect:
     families: tuple[str, ...]
     decorator: str
     script: Callable[..., str | None]
-    write: Callable[[Any, str, list[Any]], str]
+    write: Callable[[Any, str, list[Any]], TextBuilder]
     read: Callable[[ScriptContext], FunctionReader]
     verify: Callable[[Any, IRModule], list[Diagnostic]]
     run: Callable[[Any, IRModule, Sequence[Any]], Any]

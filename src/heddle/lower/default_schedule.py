@@ -12,6 +12,7 @@ function, and stays as the attribute `failed_rules`, which `heddle explain` show
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,6 +33,18 @@ from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.schedule import Schedule
 
 FAILED_RULES = "failed_rules"
+Begin = Callable[[PrimFunc], Schedule]
+
+
+@dataclass(frozen=True, slots=True)
+class Scheduled:
+    """What a rule made of a function: `schedule` leads from `start` to loops that are, apart from axes that
+    were merged for them, those of `func`."""
+
+    rule: ScheduleRule
+    start: PrimFunc
+    schedule: Schedule
+    func: PrimFunc
 
 
 @dataclass(frozen=True)
@@ -43,16 +56,14 @@ class ApplyDefaultSchedule(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        if func.attrs.get("tir.is_scheduled") or not isinstance(func.body, SBlockRealize):
-            return func
-        if len(blocks_in(func.body)) < 2:
+        if not _is_for_rules(func):
             return func
         failed: list[str] = []
         straight = with_straight_loops(func)
         found = self._scheduled(straight, failed)
         if found is None:
             return _with_failures(func, failed, _name_of(func, mod))
-        rule, made = found
+        rule, made = found.rule, found.func
         if rule.wants_rows:
             made = self._for_one_row(straight, made, failed)
         if rule.wants_columns:
@@ -60,22 +71,31 @@ class ApplyDefaultSchedule(FunctionPass):
         marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
         return _with_failures(made.with_attr(marks), failed, _name_of(func, mod))
 
-    def _scheduled(self, func: PrimFunc, failed: list[str]) -> tuple[ScheduleRule, PrimFunc] | None:
+    def scheduled(self, func: PrimFunc, begin: Begin = Schedule) -> Scheduled | None:
+        """What the first rule that fits makes of a function, loops for single columns left out; None where
+        none fits, or the pass leaves the function alone. `begin` makes the schedules that rules work on."""
+        return self._scheduled(with_straight_loops(func), [], begin) if _is_for_rules(func) else None
+
+    def _scheduled(self, func: PrimFunc, failed: list[str], begin: Begin = Schedule) -> Scheduled | None:
         for rule in self.rules:
-            made = self._over_fewer_axes(rule, func, failed)
-            if made is None:
-                plain = self._apply(rule, func, failed)
-                made = None if plain is None else plain.func
+            made = self._over_fewer_axes(rule, func, failed, begin)
             if made is not None:
-                return rule, made
+                return made
+            plain = self._apply(rule, func, failed, begin)
+            if plain is not None:
+                return Scheduled(rule, func, plain, plain.func)
         return None
 
-    def _over_fewer_axes(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> PrimFunc | None:
+    def _over_fewer_axes(
+        self, rule: ScheduleRule, func: PrimFunc, failed: list[str], begin: Begin
+    ) -> Scheduled | None:
         """The function scheduled with one axis for those that lie side by side; None where the rule gains
         nothing by that, or there are none."""
         merged = with_merged_axes(func) if rule.gains_by_merging(Schedule(func)) else None
-        made = None if merged is None else self._apply(rule, merged.func, failed)
-        return None if merged is None or made is None else merged.taken_back(made.func)
+        made = None if merged is None else self._apply(rule, merged.func, failed, begin)
+        if merged is None or made is None:
+            return None
+        return Scheduled(rule, merged.func, made, merged.taken_back(made.func))
 
     def _for_any_columns(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where its rows may have one element, with loops of their own for that."""
@@ -83,23 +103,29 @@ class ApplyDefaultSchedule(FunctionPass):
         if size is None or not turns_for_each_row(made, size):
             return made
         one = self._scheduled(with_one_column(func, size), failed)
-        return made if one is None else either(size, one[1], made)
+        return made if one is None else either(size, one.func, made)
 
     def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where it is a product of any number of rows, with loops of their own for
         one."""
         size = size_of_one_row(func)
         one = None if size is None else self._scheduled(with_one_column(func, size), failed)
-        return made if size is None or one is None else either(size, one[1], made)
+        return made if size is None or one is None else either(size, one.func, made)
 
-    def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str]) -> Schedule | None:
+    def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str], begin: Begin) -> Schedule | None:
         try:
-            return rule.apply(Schedule(func), self.target)
+            return rule.apply(begin(func), self.target)
         except Exception as error:  # whatever a rule did not foresee costs speed, not the model
             if settings().strict_rules:
                 raise
             failed.append(f"{type(rule).__name__}: {_reason_of(error)}")
             return None
+
+
+def _is_for_rules(func: PrimFunc) -> bool:
+    """Whether the function has loops, and no schedule yet."""
+    is_plain = isinstance(func.body, SBlockRealize) and not func.attrs.get("tir.is_scheduled")
+    return is_plain and len(blocks_in(func.body)) > 1
 
 
 def _reason_of(error: Exception) -> str:

@@ -17,6 +17,7 @@ from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.parser import FunctionParser
 from heddle.relax.print import RelaxPrinter, relax_script
 from heddle.relax.verify import verify_graph_function
+from heddle.support.text import TextBuilder
 
 
 def _read(context: ScriptContext) -> FunctionParser:
@@ -28,7 +29,7 @@ def _read(context: ScriptContext) -> FunctionParser:
     )
 
 
-def _write(func: Function, name: str, constants: list[Any]) -> str:
+def _write(func: Function, name: str, constants: list[Any]) -> TextBuilder:
     printer = RelaxPrinter(constants=constants)
     printer.function(
         func,
@@ -36,7 +37,7 @@ def _write(func: Function, name: str, constants: list[Any]) -> str:
         private="global_symbol" not in func.attrs,
         refers_to_module=any(isinstance(node, GlobalVar) for node in walk_distinct(func)),
     )
-    return printer.out.build()
+    return printer.out
 
 
 def _run(func: Function, mod: IRModule, args: Sequence[Any]) -> Any:

@@ -183,6 +183,11 @@ class RelaxPrinter(TypePrinter):
                 self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
 
     def _binding(self, binding: Binding) -> None:
+        before = self.out.begin(binding.origin)
+        self._plain_binding(binding)
+        self.out.end(before)
+
+    def _plain_binding(self, binding: Binding) -> None:
         value = binding.value
         if not isinstance(value, Function):
             self._new_dims(binding.ty if isinstance(binding, MatchCast) else binding.var.ty)

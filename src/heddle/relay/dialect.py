@@ -20,6 +20,7 @@ from heddle.relay.text import astext
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import ParseError
 from heddle.support.span import Source, SourceSpan
+from heddle.support.text import TextBuilder
 
 DECORATOR = "I.relay_function"
 
@@ -46,9 +47,12 @@ class _Reader:
         return found
 
 
-def _write(func: Function, name: str, _constants: list[Any]) -> str:
+def _write(func: Function, name: str, _constants: list[Any]) -> TextBuilder:
     text = astext(func, annotate=lambda expr: "").rstrip().replace("\n", "\n    ")
-    return f'@{DECORATOR}\ndef {name}():\n    r"""\n    {text}\n    """'
+    out = TextBuilder()
+    out.begin(func.span)
+    out.lines(f'@{DECORATOR}\ndef {name}():\n    r"""\n    {text}\n    """')
+    return out
 
 
 def _run(func: Function, mod: IRModule, args: Sequence[Any]) -> Any:

@@ -48,7 +48,16 @@ def module_script(
 
 
 def _function(func: BaseFunc, name: str, constants: list[Any]) -> str:
-    return dialect_of(func).write(func, name, constants) if func.dialect else f"# {name}: {func.node_kind}"
+    return function_lines(func, name, constants).build()
+
+
+def function_lines(func: BaseFunc, name: str, constants: list[Any]) -> TextBuilder:
+    """The lines of a function of a module, and where they come from; large tensors go to `constants`."""
+    if func.dialect:
+        return dialect_of(func).write(func, name, constants)
+    out = TextBuilder()
+    out.line(f"# {name}: {func.node_kind}")
+    return out
 
 
 def _print_module(

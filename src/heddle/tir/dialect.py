@@ -10,6 +10,7 @@ from heddle.ir.dialect import Dialect, ScriptContext, declare_dialect
 from heddle.ir.module import IRModule
 from heddle.ir.properties import declare_property
 from heddle.ir.types import FuncType, Type
+from heddle.support.text import TextBuilder
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc, SBlock
 from heddle.tir.parser import PrimFuncParser
@@ -26,10 +27,10 @@ def _read(context: ScriptContext) -> _Reader:
     return _Reader(context.source, context.names)
 
 
-def _write(func: PrimFunc, name: str, _constants: list[Any]) -> str:
+def _write(func: PrimFunc, name: str, _constants: list[Any]) -> TextBuilder:
     printer = StmtPrinter()
     printer.prim_func(func, name, "global_symbol" not in func.attrs)
-    return printer.out.build()
+    return printer.out
 
 
 def _run(func: PrimFunc, _mod: IRModule, args: Sequence[Any]) -> Any:

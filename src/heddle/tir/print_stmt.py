@@ -59,7 +59,9 @@ class StmtPrinter(ExprPrinter):
 
     def stmt(self, node: Stmt) -> None:
         """Write a statement, on lines of its own."""
+        before = self.out.begin(node.span)
         self._method(type(node))(self, node)
+        self.out.end(before)
 
     def block_of(self, node: Stmt) -> None:
         """A nested statement, indented."""

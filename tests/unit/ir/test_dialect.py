@@ -28,6 +28,7 @@ from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T
 from heddle.support.diagnostics import Diagnostic, MissingNameError, UsageError
+from heddle.support.text import TextBuilder
 
 
 @I.ir_module
@@ -56,7 +57,7 @@ def test_a_record_prints_reads_and_verifies_its_functions(name: str) -> None:
     func = Program[name]
     dialect = dialect_of(func)
     assert (func.dialect, dialect.name) == (OF[name], OF[name])
-    text = dialect.write(func, name, [])
+    text = dialect.write(func, name, []).build()
     assert f"@{dialect.decorator}" in text
     assert all(line.strip() in str(Program) for line in text.splitlines())
     assert dialect.verify(func, Program) == verify_function(func, Program) == []
@@ -103,6 +104,13 @@ def _rule(func: Function, _mod: IRModule) -> list[Diagnostic]:
     return [] if name.islower() else [Diagnostic(R0303, f"{name} shouts", func.span)]
 
 
+def _toy_lines(name: str) -> TextBuilder:
+    out = TextBuilder()
+    out.line("@Y.toy_func")
+    out.line(f"def {name}(x): ...")
+    return out
+
+
 @pytest.fixture
 def toy() -> Iterator[Dialect]:
     dialect = Dialect(
@@ -110,7 +118,7 @@ def toy() -> Iterator[Dialect]:
         families=("toy",),
         decorator="Y.toy_func",
         script=lambda node, **_options: f"a toy of {len(node.params)}",
-        write=lambda func, name, _constants: f"@Y.toy_func\ndef {name}(x): ...",
+        write=lambda _func, name, _constants: _toy_lines(name),
         read=_Reader,
         verify=_rule,
         run=lambda func, _mod, args: args[0],

@@ -18,6 +18,7 @@ from heddle.driver.cli.cache import cache_app
 from heddle.driver.cli.check import check_command
 from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.info import info_command
+from heddle.driver.cli.inspect import inspect_command
 from heddle.driver.cli.interrupt import INTERRUPTED
 from heddle.driver.cli.opt import opt_command
 from heddle.driver.cli.options import (
@@ -49,7 +50,6 @@ from heddle.driver.models import check_not_model, check_output, find_model
 from heddle.driver.run import (
     CompileOptions,
     RunOptions,
-    check_no_variant,
     check_uncompiled,
     compile_to_file,
     load_or_compile,
@@ -280,86 +280,6 @@ def compile_command(
     raise typer.Exit(guarded(command, limit))
 
 
-@app.command("inspect")
-def inspect_command(
-    model: ModelArg,
-    stage: Annotated[
-        str,
-        typer.Option(
-            help="relax, legalized, fused, scheduled, tir, llvm, asm, c, bytecode or memory; of a compiled "
-            "model bytecode or variants."
-        ),
-    ] = "relax",
-    function: Annotated[str | None, typer.Option(help="Show this function only.")] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE.py",
-            help="Write a stage that is script text there, and its constants beside it, in FILE.weights: "
-            "`heddle run` takes both together.",
-        ),
-    ] = None,
-    sources: Annotated[
-        bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
-    ] = False,
-    target: TargetOpt = None,
-    variant: VariantOpt = None,
-    precision: PrecisionOpt = None,
-    trust: TrustOpt = False,
-    limit: LimitOpt = None,
-) -> None:
-    """Print a model as it is at a stage of its way from graph to machine code."""
-
-    def command() -> int:
-        from heddle.driver.cli.show import show_text, show_variants  # other commands start without it
-
-        found = check_uncompiled(find_model(model), target=target, precision=precision)
-        if not found.is_compiled:
-            check_no_variant(found, variant)
-            from heddle.driver.models import import_model  # other commands start without it
-            from heddle.driver.stages import stage_text
-
-            mod = import_model(found, trust=trust)
-            if output is not None:
-                from heddle.driver.stages import write_stage  # other commands start without it
-
-                check_not_model(found, output)
-                written = write_stage(mod, stage, output, target, function, precision or FP32)
-                typer.echo("\n".join(map(str, written)))
-                return ExitCode.DONE
-            show_text(stage_text(mod, stage, target, function, sources, precision or FP32))
-            return ExitCode.DONE
-        if output is not None:
-            raise UsageError(
-                D0301, f"{model} is compiled already; --output is for stages that are script text"
-            )
-        if stage == "variants":
-            from heddle.runtime.variants import variants_in  # other commands start without it
-
-            if variant is not None:
-                raise UsageError(D0301, f"--stage variants shows all of them, got --variant {variant}")
-            rows = variants_in(found.path)
-            if not rows:
-                show_text(f"{model} holds one program, without variants")
-            show_variants(rows)
-            return ExitCode.DONE
-        if stage != "bytecode":
-            raise UsageError(
-                D0301,
-                f"a compiled model has no stage {stage!r}",
-                help="--stage bytecode shows its instructions, --stage variants what it is compiled for",
-            )
-        from heddle.driver.disassembly import bytecode_text  # other commands start without it
-
-        executable = load_or_compile(found, CompileOptions(variant=variant, trust=trust)).executable
-        show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
-        return ExitCode.DONE
-
-    raise typer.Exit(guarded(command, limit))
-
-
 @app.command("debug")
 def debug_command(
     model: ModelArg,
@@ -470,6 +390,7 @@ app.command("bisect")(bisect_command)
 app.command("replay")(replay_command)
 app.command("check")(check_command)
 app.command("info")(info_command)
+app.command("inspect")(inspect_command)
 app.command("opt")(opt_command)
 app.command("keygen")(keygen_command)
 app.command("sign")(sign_command)

@@ -28,6 +28,7 @@ from heddle.driver.session.batching import Batcher, Batching, check_batching
 from heddle.driver.session.errors import SessionClosedError, SessionMemoryError, SessionTimeoutError
 from heddle.driver.session.gate import Gate
 from heddle.driver.session.metrics import Counters, SessionMetrics
+from heddle.driver.session.report import SessionReport
 from heddle.driver.signature import TensorSpec
 from heddle.driver.values import as_argument, as_array
 from heddle.runtime.device import cpu
@@ -199,9 +200,11 @@ class Session:
                     self._gate.leave(machine)
 
     def profile(self, *arrays: Any, inputs: Inputs | None = None) -> Any:
-        """Where the time of one call goes: see `docs/debugging.md`. Other requests go on."""
+        """Where the time of one call goes: see `docs/debugging.md`. Other requests go on. The report has
+        `html()`, a page as `heddle inspect --html` writes it, which notebooks show."""
         bound = self._bound(arrays, inputs)
-        return VirtualMachine(self.executable, cpu()).profile(self.function, *bound)
+        report = VirtualMachine(self.executable, cpu()).profile(self.function, *bound)
+        return SessionReport.of(report, self.executable)
 
     def metrics(self) -> SessionMetrics:
         """What the session has done, and does at this moment."""

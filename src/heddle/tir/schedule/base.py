@@ -64,7 +64,7 @@ def recorded(
             given |= self._revised
             decision = given.pop("decision", None)
             instruction = Instruction(method.__name__, _starred(parameters, given), _outputs(result))
-            self.trace.append(instruction, decision)
+            self._record(instruction, decision)
             return result
 
         return call
@@ -158,6 +158,10 @@ class ScheduleBase:
         if found is None:
             raise ScheduleError(T0401, f"{handle} is no sampled number of this schedule", self.func)
         return found
+
+    def _record(self, instruction: Instruction, decision: Any) -> None:
+        """A primitive has done its work."""
+        self.trace.append(instruction, decision)
 
     # ---- random numbers
 

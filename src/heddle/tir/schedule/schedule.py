@@ -38,7 +38,7 @@ class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMet
 
     def copy(self) -> Schedule:
         """A schedule of the same program that goes its own way; handles are valid in both."""
-        other = Schedule(self._mod, seed=self.fork_seed())
+        other = type(self)(self._mod, seed=self.fork_seed())
         other._target, other._is_checked = self._target, self._is_checked
         other._values = dict(self._values)
         other.trace = self.trace.copy()
