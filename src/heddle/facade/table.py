@@ -180,10 +180,9 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay": {
         **_RELAY_BUILD,
         **_WITH_FIELDS,
-        "heddle.relay.composites": "logsumexp mean_std mean_variance std",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
-        "heddle.relay.op": "op_names",
+        "heddle.relay.op": "logsumexp mean_std mean_variance op_names std variance",
         "heddle.relay.transform.function_pass": "build_config",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",

@@ -251,6 +251,11 @@ def _gaps() -> Rows:
             begin=lambda given: [0] * rank(given["x"]),
             end=_gap_ends,
             strides=lambda given: [1] * rank(given["x"]),  # those of the attribute are the gaps
+            function=lambda data, strides, dilation_value=0.0: {
+                "x": data,
+                "strides": strides,
+                "dilation_value": dilation_value,
+            },
         ),
     )
     yield (

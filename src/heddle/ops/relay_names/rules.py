@@ -31,6 +31,9 @@ def alias(
     *,
     derived: Mapping[str, Callable[[Given], Type | None]] | None = None,
     results: Callable[[Any], int | None] | None = None,
+    expression: Callable[[Given], Expr] | None = None,
+    function: Callable[..., Given] | None = None,
+    defaults: Given | None = None,
     **arguments: Any,
 ) -> OpAlias:
     """A name of Relay; `arguments` are the sources of the record's arguments."""
@@ -42,6 +45,9 @@ def alias(
         arguments=arguments,
         derived=derived or {},
         results=results,
+        expression=expression,
+        function=function,
+        defaults=defaults or {},
     )
 
 

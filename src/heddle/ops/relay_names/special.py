@@ -21,7 +21,7 @@ from heddle.ops.relay_names.rules import (
     tensor_type,
     whole,
 )
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import IRTypeError, UsageError
 
 
 def _dtype(name: str) -> Any:
@@ -36,8 +36,10 @@ def _sizes(tensor: Any, what: str) -> list[int]:
     return [size for size in sizes if size is not None]
 
 
-def _as_is(name: str, inputs: tuple[Input, ...], attrs: tuple[Any, ...], make: Any, dtype: Any) -> Any:
-    return "astype", alias(name, inputs, attrs, x=make, dtype=dtype)
+def _as_is(
+    name: str, inputs: tuple[Input, ...], attrs: tuple[Any, ...], make: Any, dtype: Any, function: Any = None
+) -> Any:
+    return "astype", alias(name, inputs, attrs, x=make, dtype=dtype, function=function)
 
 
 # ---- buffers and diagonals
@@ -90,7 +92,16 @@ def _diagonals() -> Rows:
         attr("sub_diag_right_align", "bool", False),
     )
     inputs = (Input("data"), Input("diagonal"))
-    yield _as_is("matrix_set_diag", inputs, attrs, _with_diagonals, _dtype("data"))
+    yield _as_is("matrix_set_diag", inputs, attrs, _with_diagonals, _dtype("data"), function=_matrix_set_diag)
+
+
+def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Given:
+    first, last = k if isinstance(k, (tuple, list)) else (k, k)
+    above, _, below = align.partition("_")
+    if {above, below} - {"LEFT", "RIGHT"}:
+        raise UsageError(R0205, f"matrix_set_diag: align is like RIGHT_LEFT, got {align!r}")
+    sides = {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
+    return {"data": data, "diagonal": diagonal, "k1": first, "k2": last, **sides}
 
 
 # ---- images
@@ -209,9 +220,12 @@ def _conv_in_blocks(given: Given) -> Any:
     return _transformed(made, "NCHW", out)
 
 
+_PARTS = ("data", "indices", "indptr")
+
+
 def _dense_of_rows(given: Given, prefix: str, shape: Any) -> Any:
     """A matrix of compressed rows as one with all elements; what comes twice is added."""
-    values, columns, ends = (given[f"{prefix}{name}"] for name in ("data", "indices", "indptr"))
+    values, columns, ends = (given[f"{prefix}{name}"] for name in _PARTS)
     if rank(values) != 1:
         raise IRTypeError(R0205, "sparse operators take compressed rows, no blocks")
     count = dims_of(values)[0]
@@ -265,11 +279,33 @@ def _products() -> Rows:
             _conv_in_blocks,
             lambda given: str(given["out_dtype"] or _dtype("data")(given)),
         )
-    rows = tuple(Input(f"sparse_{name}") for name in ("data", "indices", "indptr"))
+    rows = tuple(Input(f"sparse_{name}") for name in _PARTS)
     dense = (Input("dense_data"), *rows)
     flag = (attr("sparse_lhs", "bool", False),)
-    yield _as_is("nn.sparse_dense", dense, flag, _sparse_dense, _dtype("dense_data"))
-    yield _as_is("nn.sparse_add", dense, (), _sparse_add, _dtype("dense_data"))
+    for name in ("nn.sparse_dense", "nn.internal.sparse_dense_padded"):
+        yield _as_is(name, dense, flag, _sparse_dense, _dtype("dense_data"), _dense_and_sparse)
+    yield _as_is("nn.sparse_add", dense, (), _sparse_add, _dtype("dense_data"), _sum_with_sparse)
+
+
+def compressed(prefix: str, matrix: Any) -> Given:
+    """The parts of a matrix of compressed rows, by the names that operators give them: of (data, indices,
+    indptr), or of an object that has these as attributes, as SciPy's have."""
+    if all(hasattr(matrix, name) for name in _PARTS):
+        matrix = [getattr(matrix, name) for name in _PARTS]
+    if not isinstance(matrix, (tuple, list)) or len(matrix) != 3:
+        raise UsageError(
+            R0205,
+            f"a sparse matrix is (data, indices, indptr) or one of SciPy's, got {type(matrix).__name__}",
+        )
+    return dict(zip((f"{prefix}{name}" for name in _PARTS), matrix, strict=True))
+
+
+def _dense_and_sparse(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Given:
+    return {"dense_data": dense_mat, **compressed("sparse_", sparse_mat), "sparse_lhs": sparse_lhs}
+
+
+def _sum_with_sparse(dense_mat: Any, sparse_mat: Any) -> Given:
+    return {"dense_data": dense_mat, **compressed("sparse_", sparse_mat)}
 
 
 # ---- numbers
@@ -377,6 +413,15 @@ def _numbers() -> Rows:
         ),
         _stft,
         _dtype("data"),
+        lambda data, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=True: {
+            "data": data,
+            "window": window,
+            "n_fft": n_fft,
+            "hop_length": hop_length,
+            "win_length": win_length,
+            "normalized": normalized,
+            "onesided": onesided,
+        },
     )
     yield _as_is(
         "vm.shape_of",
