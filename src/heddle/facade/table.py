@@ -182,7 +182,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         **_WITH_FIELDS,
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
-        "heddle.relay.op": "logsumexp mean_std mean_variance op_names std variance",
+        "heddle.relay.op": "logsumexp mean_std mean_variance op_names segment_sum std variance",
         "heddle.relay.transform.function_pass": "build_config",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",

@@ -22,7 +22,7 @@ from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef
-from heddle.relay.builders import TupleWrapper, as_expr
+from heddle.relay.builders import TupleWrapper, as_expr, const
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
 
@@ -184,10 +184,52 @@ def logsumexp(data: Any, axis: _Axes = None, keepdims: bool = False) -> Any:
     return relay_call("add", (found, most if keepdims else _reduced("max", data, axis, False)), {})
 
 
+def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
+    """The sums of the rows of each segment: as many as are asked for, or up to the greatest number."""
+    if num_segments is None:
+        most = relay_call("max", (segment_ids,), {})
+        num_segments = relay_call("add", (most, relay_call("ones_like", (most,), {})), {})
+    count = relay_call("cast", (as_expr(num_segments),), {"dtype": "int64"})
+    sizes = relay_call("shape_of", (data,), {"dtype": "int64"})
+    inner = relay_call("strided_slice", (sizes,), {"begin": [1], "end": [2**31 - 1]})
+    count = relay_call("reshape", (count,), {"newshape": [1]})
+    shape = relay_call("concatenate", ([count, inner],), {"axis": 0})
+    zero = relay_call("zeros_like", (relay_call("take", (data, const(0)), {"mode": "clip"}),), {})
+    background = relay_call("dyn.full", (zero, shape), {})
+    places = relay_call("expand_dims", (segment_ids,), {"axis": 0})
+    return relay_call("scatter_nd", (background, places, data), {"mode": "add"})
+
+
+def dropout_raw(data: Any, rate: float = 0.5) -> TupleWrapper:
+    """`nn.dropout`: the data, and the mask of what stays."""
+    return TupleWrapper(relay_call("nn.dropout", (data,), {"rate": rate}), 2)
+
+
+def dropout(data: Any, rate: float = 0.5) -> Any:
+    """What `nn.dropout` leaves of the data."""
+    return dropout_raw(data, rate)[0]
+
+
+def threefry_key(seed: int) -> Any:
+    """A key for `relay.random`, of a number of 64 bits."""
+    return const(np.array([seed % (1 << 64), *[0] * 9], "uint64"))
+
+
 _FUNCTIONS: dict[str, Any] = {
-    made.__name__: made for made in (variance, mean_variance, mean_std, std, logsumexp)
+    **{made.__name__: made for made in (variance, mean_variance, mean_std, std, logsumexp, segment_sum)},
+    "random.threefry_key": threefry_key,
+    "nn.dropout": dropout,
+    "nn.dropout_raw": dropout_raw,
 }
 """Functions by the names that Relay gives them; they win over an operator of the name."""
+
+_OTHER_NAMES = {
+    "annotation.on_device": "on_device",
+    "nn.contrib_conv2d_nchwc": "nn.contrib_conv2d_NCHWc",
+    "nn.contrib_depthwise_conv2d_nchwc": "nn.contrib_depthwise_conv2d_NCHWc",
+    "reverse_reshape": "contrib_reverse_reshape",
+}
+"""Operators whose functions are called otherwise."""
 
 
 # ---- words
@@ -228,6 +270,8 @@ class RelayWord:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         alias = lookup(self.name)[1]
+        if find(f"dyn.{self.name}") is not None and self._computes_attrs(args, kwargs):
+            return RelayWord(f"dyn.{self.name}")(*args, **kwargs)
         if alias.function is not None:
             try:
                 bound = signature(alias.function).bind(*args, **kwargs)
@@ -239,6 +283,13 @@ class RelayWord:
         call = relay_call(self.name, args, kwargs)
         size = alias.results(call.attrs) if alias.results is not None else None
         return call if size is None else TupleWrapper(call, size)
+
+    def _computes_attrs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether an attribute is given as an expression: sizes, axes or bounds that the program computes."""
+        record, alias = lookup(self.name)
+        attrs = {spec.name for spec in alias.attrs_of(record)}
+        given = {**dict(zip(self.__signature__.parameters, args, strict=False)), **kwargs}
+        return any(isinstance(given.get(name), Expr) for name in attrs)
 
     def _left_open(self, defaults: Mapping[str, Any], given: int) -> dict[str, Any]:
         """The defaults of parameters behind the first `given` ones."""
@@ -273,6 +324,7 @@ class RelayNamespace:
 def word(full: str, name: str) -> Any:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
     if not name.startswith("__"):  # Python asks for these as it imports the module
+        full = _OTHER_NAMES.get(full, full)
         if full in _FUNCTIONS:
             return _FUNCTIONS[full]
         if find(full) is not None:

@@ -195,7 +195,7 @@ def _regions() -> Rows:
             data=_only_channels_first,
             grid=lambda given: call_op("permute_dims", given["grid"], axes=[0, 2, 3, 1]),
             method=lambda given: _named(
-                given, "method", {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+                given, "method", {"bilinear": "linear", "nearest": "nearest_neighbor", "bicubic": "cubic"}
             ),
         ),
     )

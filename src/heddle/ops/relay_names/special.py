@@ -14,18 +14,15 @@ from heddle.ops.relay_names.rules import (
     Given,
     Rows,
     alias,
+    as_is,
     attr,
     axis_from,
     dims_of,
+    dtype_of,
     rank,
-    tensor_type,
     whole,
 )
 from heddle.support.diagnostics import IRTypeError, UsageError
-
-
-def _dtype(name: str) -> Any:
-    return lambda given: str(tensor_type(given[name]).dtype)
 
 
 def _sizes(tensor: Any, what: str) -> list[int]:
@@ -34,12 +31,6 @@ def _sizes(tensor: Any, what: str) -> list[int]:
     if None in sizes:
         raise IRTypeError(R0203, f"{what} needs sizes that are known")
     return [size for size in sizes if size is not None]
-
-
-def _as_is(
-    name: str, inputs: tuple[Input, ...], attrs: tuple[Any, ...], make: Any, dtype: Any, function: Any = None
-) -> Any:
-    return "astype", alias(name, inputs, attrs, x=make, dtype=dtype, function=function)
 
 
 # ---- buffers and diagonals
@@ -82,8 +73,8 @@ def _length(rows: int, columns: int, k: int) -> int:
 
 
 def _diagonals() -> Rows:
-    yield _as_is(
-        "nn.fifo_buffer", (Input("data"), Input("buffer")), (attr("axis", "int"),), _fifo, _dtype("data")
+    yield as_is(
+        "nn.fifo_buffer", (Input("data"), Input("buffer")), (attr("axis", "int"),), _fifo, dtype_of("data")
     )
     attrs = (
         attr("k1", "int", 0),
@@ -92,7 +83,9 @@ def _diagonals() -> Rows:
         attr("sub_diag_right_align", "bool", False),
     )
     inputs = (Input("data"), Input("diagonal"))
-    yield _as_is("matrix_set_diag", inputs, attrs, _with_diagonals, _dtype("data"), function=_matrix_set_diag)
+    yield as_is(
+        "matrix_set_diag", inputs, attrs, _with_diagonals, dtype_of("data"), function=_matrix_set_diag
+    )
 
 
 def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Given:
@@ -121,7 +114,7 @@ def _priors(given: Given) -> Any:
     center_y, center_x = np.meshgrid(y, x, indexing="ij")
     boxes = [np.stack([center_x - w, center_y - h, center_x + w, center_y + h], -1) for w, h in halves]
     found = np.stack(boxes, 2).reshape(1, -1, 4)
-    dtype = _dtype("data")(given)
+    dtype = dtype_of("data")(given)
     return const((np.clip(found, 0, 1) if given["clip"] else found).astype(dtype), dtype)
 
 
@@ -162,7 +155,7 @@ def _dilated(given: Given) -> Any:
 
 
 def _images() -> Rows:
-    yield _as_is(
+    yield as_is(
         "vision.multibox_prior",
         DATA,
         (
@@ -173,10 +166,10 @@ def _images() -> Rows:
             attr("clip", "bool", False),
         ),
         _priors,
-        _dtype("data"),
+        dtype_of("data"),
     )
     pair = (1, 1)
-    yield _as_is(
+    yield as_is(
         "image.dilation2d",
         (Input("data"), Input("weight")),
         (
@@ -188,7 +181,7 @@ def _images() -> Rows:
             attr("out_dtype", "dtype", ""),
         ),
         _dilated,
-        lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+        lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
     )
 
 
@@ -220,48 +213,17 @@ def _conv_in_blocks(given: Given) -> Any:
     return _transformed(made, "NCHW", out)
 
 
-_PARTS = ("data", "indices", "indptr")
-
-
-def _dense_of_rows(given: Given, prefix: str, shape: Any) -> Any:
-    """A matrix of compressed rows as one with all elements; what comes twice is added."""
-    values, columns, ends = (given[f"{prefix}{name}"] for name in _PARTS)
-    if rank(values) != 1:
-        raise IRTypeError(R0205, "sparse operators take compressed rows, no blocks")
-    count = dims_of(values)[0]
-    positions = call_op("arange", 0, count, 1, dtype="int64")
-    rows = call_op("bucketize", positions, call_op("astype", ends, dtype="int64"), right=True)
-    rows = call_op("subtract", rows, const(1, "int64"))
-    places = call_op("stack", [rows, call_op("astype", columns, dtype="int64")], axis=1)
-    zeros = call_op("zeros", shape, dtype=str(tensor_type(values).dtype))
-    return call_op("scatter_nd", zeros, places, values, reduction="add")
-
-
-def _sparse_dense(given: Given) -> Any:
-    """data times the transposed sparse matrix; with `sparse_lhs`, that matrix times the transposed data."""
-    data = given["dense_data"]
-    shape = [dims_of(given["sparse_indptr"])[0] - 1, dims_of(data)[1]]
-    sparse = _dense_of_rows(given, "sparse_", shape)
-    left, right = (sparse, data) if given["sparse_lhs"] else (data, sparse)
-    return call_op("matmul", left, call_op("permute_dims", right, axes=[1, 0]))
-
-
-def _sparse_add(given: Given) -> Any:
-    data = given["dense_data"]
-    return call_op("add", data, _dense_of_rows(given, "sparse_", dims_of(data)))
-
-
 def _products() -> Rows:
     out = attr("out_dtype", "dtype", "")
-    yield _as_is(
+    yield as_is(
         "nn.contrib_dense_pack",
         (Input("data"), Input("weight")),
         (attr("weight_layout", "str", "NC"), attr("units", "int", None), out),
         _dense_pack,
-        lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+        lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
     )
     for name in ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"):
-        yield _as_is(
+        yield as_is(
             name,
             (Input("data"), Input("kernel")),
             (
@@ -277,35 +239,8 @@ def _products() -> Rows:
                 out,
             ),
             _conv_in_blocks,
-            lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+            lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
         )
-    rows = tuple(Input(f"sparse_{name}") for name in _PARTS)
-    dense = (Input("dense_data"), *rows)
-    flag = (attr("sparse_lhs", "bool", False),)
-    for name in ("nn.sparse_dense", "nn.internal.sparse_dense_padded"):
-        yield _as_is(name, dense, flag, _sparse_dense, _dtype("dense_data"), _dense_and_sparse)
-    yield _as_is("nn.sparse_add", dense, (), _sparse_add, _dtype("dense_data"), _sum_with_sparse)
-
-
-def compressed(prefix: str, matrix: Any) -> Given:
-    """The parts of a matrix of compressed rows, by the names that operators give them: of (data, indices,
-    indptr), or of an object that has these as attributes, as SciPy's have."""
-    if all(hasattr(matrix, name) for name in _PARTS):
-        matrix = [getattr(matrix, name) for name in _PARTS]
-    if not isinstance(matrix, (tuple, list)) or len(matrix) != 3:
-        raise UsageError(
-            R0205,
-            f"a sparse matrix is (data, indices, indptr) or one of SciPy's, got {type(matrix).__name__}",
-        )
-    return dict(zip((f"{prefix}{name}" for name in _PARTS), matrix, strict=True))
-
-
-def _dense_and_sparse(dense_mat: Any, sparse_mat: Any, sparse_lhs: bool = False) -> Given:
-    return {"dense_data": dense_mat, **compressed("sparse_", sparse_mat), "sparse_lhs": sparse_lhs}
-
-
-def _sum_with_sparse(dense_mat: Any, sparse_mat: Any) -> Given:
-    return {"dense_data": dense_mat, **compressed("sparse_", sparse_mat)}
 
 
 # ---- numbers
@@ -348,7 +283,7 @@ def _stft(given: Given) -> Any:
     frames = call_op("take", data, const(places.reshape(-1), "int64"), axis=1)
     rows = dims_of(data)[0]
     frames = call_op("reshape", frames, [rows, *places.shape])
-    dtype = _dtype("data")(given)
+    dtype = dtype_of("data")(given)
     if window is None:
         window = const(np.ones(size, dtype), dtype)
     left = (length - size) // 2
@@ -390,7 +325,7 @@ def _numbers() -> Rows:
             axis=lambda given: 0,
         ),
     )
-    yield _as_is(
+    yield as_is(
         "fixed_point_multiply_per_axis",
         tuple(Input(name) for name in ("data", "fp_multiplier", "left_shift", "right_shift")),
         (
@@ -399,9 +334,9 @@ def _numbers() -> Rows:
             attr("axes", "ints"),
         ),
         _fixed_per_axis,
-        _dtype("data"),
+        dtype_of("data"),
     )
-    yield _as_is(
+    yield as_is(
         "stft",
         (Input("data"), Input("window", optional=True)),
         (
@@ -412,7 +347,7 @@ def _numbers() -> Rows:
             attr("onesided", "bool", True),
         ),
         _stft,
-        _dtype("data"),
+        dtype_of("data"),
         lambda data, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=True: {
             "data": data,
             "window": window,
@@ -423,19 +358,19 @@ def _numbers() -> Rows:
             "onesided": onesided,
         },
     )
-    yield _as_is(
+    yield as_is(
         "vm.shape_of",
         (Input("tensor"),),
         (attr("dtype", "dtype", "int64"),),
         lambda given: build_call_in("relay", "shape_of", (given["tensor"],), {"dtype": str(given["dtype"])}),
         lambda given: str(given["dtype"]),
     )
-    yield _as_is(
+    yield as_is(
         "vm.reshape_tensor",
         (Input("data"), Input("shape")),
         (attr("newshape", "ints"),),
         lambda given: call_op("reshape", given["data"], [int(size) for size in given["newshape"]]),
-        _dtype("data"),
+        dtype_of("data"),
     )
 
 
