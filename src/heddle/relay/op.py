@@ -210,6 +210,16 @@ def dropout(data: Any, rate: float = 0.5) -> Any:
     return dropout_raw(data, rate)[0]
 
 
+def shape_of_tensor(expr: Any) -> Any:
+    """The sizes of a tensor as int64: `relay.vm.shape_of`."""
+    return relay_call("vm.shape_of", (expr,), {})
+
+
+def reshape_tensor(data: Any, shape: Any, newshape: Sequence[int]) -> Any:
+    """The elements in another shape, which a tensor says as well: `relay.vm.reshape_tensor`."""
+    return relay_call("vm.reshape_tensor", (data, shape), {"newshape": newshape})
+
+
 def threefry_key(seed: int) -> Any:
     """A key for `relay.random`, of a number of 64 bits."""
     return const(np.array([seed % (1 << 64), *[0] * 9], "uint64"))

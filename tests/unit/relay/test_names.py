@@ -106,3 +106,27 @@ def test_operators_take_as_many_inputs(name: str) -> None:
 def test_wrong_numbers_of_arguments_are_refused(args: tuple[int, ...]) -> None:
     with pytest.raises(HeddleError, match="R0201"):
         heddle.relay.clip(*args)
+
+
+def test_classes_answer_for_the_nodes_that_they_make() -> None:
+    """Attributes of nodes stand on the classes that build them; a tuple has no element type to change."""
+    relay = heddle.relay
+    x = relay.Var("x", relay.TensorType((2,)))
+    assert relay.Var.name_hint is not None and x.name_hint == "x" and isinstance(x, relay.ExprWithOp)
+    pair = relay.TupleWrapper(relay.Tuple([x, x]), 2)
+    with pytest.raises(HeddleError, match=r"Q0102.*astype of a tuple"):
+        pair.astype("float16")
+
+
+def test_functions_of_the_machine() -> None:
+    relay = heddle.relay
+    x, shape = relay.var("x", shape=(2, 3)), relay.var("s", shape=(1,), dtype="int64")
+    assert relay.vm.shape_of(x).op.name == "vm.shape_of"
+    assert relay.vm.reshape_tensor(x, shape, (6,)).attrs.newshape == (6,)
+
+
+def test_definitions_of_tensor_arrays_come_together() -> None:
+    prelude = heddle.relay.prelude.Prelude()
+    ops = heddle.relay.prelude.TensorArrayOps(prelude, "int16")
+    ops.define_tensor_array_stack()
+    assert "tensor_array_concat_int16" in {var.name_hint for var in prelude.mod.functions}
