@@ -140,6 +140,7 @@ _RELAY_MACHINE = {
     "heddle.driver.relay_vm": "VMCompiler compile",
     "heddle.driver.relay_executor": "VMExecutor",
     "heddle.vm.relay": "Executable VirtualMachine",
+    "heddle.relay.op": "reshape_tensor shape_of=shape_of_tensor",
 }
 
 EXPORTS: dict[str, dict[str, str]] = {
@@ -180,10 +181,10 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay": {
         **_RELAY_BUILD,
         **_WITH_FIELDS,
-        "heddle.relay.composites": "logsumexp mean_std mean_variance std",
+        "heddle.ir.expr": "ExprWithOp=Expr",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
-        "heddle.relay.op": "op_names",
+        "heddle.relay.op": "logsumexp mean_std mean_variance op_names segment_sum std variance",
         "heddle.relay.transform.function_pass": "build_config",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
@@ -197,7 +198,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.expr": {
         **_WITH_FIELDS,
         "heddle.relay.builders": "Function TupleWrapper Var bind const var",
-        "heddle.ir.expr": "Call Constant Expr GlobalVar If Tuple TupleGetItem",
+        "heddle.ir.expr": "Call Constant Expr ExprWithOp=Expr GlobalVar If Tuple TupleGetItem",
         "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
     },
     "heddle.relay.function": {"heddle.relay.builders": "Function"},

@@ -47,7 +47,7 @@ class Scope:
     blocks: list[BindingBlock] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     is_dataflow: bool = False
-    bound: dict[int, tuple[Expr, Var]] = field(default_factory=dict)
+    bound: dict[int, tuple[Expr, Expr]] = field(default_factory=dict)
 
     def close_block(self) -> None:
         """Put the bindings made so far into a block; an ordinary block begins."""

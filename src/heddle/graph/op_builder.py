@@ -14,7 +14,7 @@ from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
-from heddle.ir.op_def import AttrSpec, Input, OpDef, bind_attrs, op_named, op_named_in
+from heddle.ir.op_def import AttrSpec, Input, OpAlias, OpDef, bind_attrs, op_named, op_named_in
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
@@ -106,8 +106,9 @@ def call_op(name: str, /, *args: Any, **kwargs: Any) -> Call:
 
 def build_call_in(
     dialect: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], ty_args: Sequence[Any] = ()
-) -> Call:
-    """A call of the operator that a dialect calls `name`, from the arguments that it takes there.
+) -> Any:
+    """A call of the operator that a dialect calls `name`, from the arguments that it takes there, or the
+    expression that the call is (`OpAlias.expression`).
 
     Raises: MissingNameError S0202 for a name that there is not; else as `build_call`.
     """
@@ -120,6 +121,14 @@ def build_call_in(
     for spec in specs:
         values = inputs.get(spec.name, ())
         given[spec.name] = values if spec.variadic else values[0] if values else None
+    return expand_alias(record, alias, given, ty_args)
+
+
+def expand_alias(record: OpDef, alias: OpAlias, given: Mapping[str, Any], ty_args: Sequence[Any] = ()) -> Any:
+    """What a call under an alias is, from all its arguments by name. Raises: as `build_call`, and what the
+    alias raises."""
+    if alias.expression is not None:
+        return alias.expression(given)
     return build_call(record, (), alias.map_arguments(record, given), ty_args)
 
 

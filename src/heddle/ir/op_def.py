@@ -122,6 +122,10 @@ class OpAlias:
     - `derived` gives types of inputs that a program leaves open, from all arguments by name: the weight's
       from `units` and the data, say. None where they do not tell.
     - `results(attrs)`: of how many values the result is a tuple; None where it is no tuple.
+    - `expression(given)`: the whole value, of all arguments by name, where it is no call of the record: a
+      tuple of several, say. Then `arguments` says nothing.
+    - `function(...)`: a function with the parameters that the dialect's users know, where they are not the
+      inputs and attributes; it gives these by name. `defaults` are those of its parameters alone.
 
     A dialect either writes and builds its calls by the alias alone, so that those in a program are the
     record's, or keeps its own name in programs and maps the arguments when it asks for type, value or code.
@@ -134,6 +138,9 @@ class OpAlias:
     arguments: Mapping[str, ArgumentSource] = field(default_factory=dict)
     derived: Mapping[str, Callable[[Mapping[str, Any]], Type | None]] = field(default_factory=dict)
     results: Callable[[Attrs], int | None] | None = None
+    expression: Callable[[Mapping[str, Any]], Expr] | None = None
+    function: Callable[..., Mapping[str, Any]] | None = None
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def inputs_of(self, record: OpDef) -> tuple[Input, ...]:
         """The inputs that the operator has under this name."""
@@ -160,6 +167,12 @@ class OpAlias:
         without a source would be something else of the same name.
         """
         own = _names(self.inputs_of(record), self.attrs_of(record))
+        if self.defaults.keys() - own:
+            raise UsageError(
+                I0403, f"alias {self.dialect}.{self.name}: no argument {min(self.defaults.keys() - own)!r}"
+            )
+        if self.expression is not None:
+            return
         known = _names(record.inputs, record.attrs)
         named = {source for source in self.arguments.values() if isinstance(source, str)}
         needed = {spec.name for spec in record.inputs if not (spec.optional or spec.variadic)}

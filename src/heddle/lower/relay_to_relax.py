@@ -24,6 +24,7 @@ from heddle.graph.infer import function_type, infer, type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.normalize import Scope as Bindings
 from heddle.graph.type_relations import definable_vars, erase_vars, symbolic_vars
+from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -38,6 +39,7 @@ from heddle.lower.relay_types import (
     is_generic,
     is_vaguer,
     known_type,
+    named_dims,
     normal_type,
     refined,
     type_arguments,
@@ -333,6 +335,19 @@ class _Maker(DataLowering):
         return var
 
     # ---- leaves and calls
+
+    def leaf(self, expr: Expr) -> Expr:
+        """A leaf as the normal form has it. A value inside of an operator's expression whose sizes nothing
+        says gets names for them: the operators around it are compiled for symbolic sizes."""
+        found = super().leaf(expr)
+        if not isinstance(found, Var) or (ty := named_dims(found.ty, found.name_hint)) is None:
+            return found
+        var = Var(self.names.fresh(found.name_hint), ty)
+        self.add(MatchCast(var, found, ty))
+        named: Expr = ShapeExpr(ty.values or ()) if isinstance(ty, ShapeType) else var
+        if id(expr) in self.scopes[-1].bound:
+            self.scopes[-1].bound[id(expr)] = expr, named
+        return named
 
     def operand(self, expr: Any, wanted: Type | None = None) -> Recursion:
         """The leaf for an atom, or for the value of a let that is one or a tuple of them. `wanted` is the

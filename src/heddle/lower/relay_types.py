@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.types import TensorType
+from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Call
 from heddle.ir.node import Node, children
 from heddle.ir.type_data import GlobalTypeVar, TypeCall
@@ -24,6 +24,16 @@ MOST_TYPE_NODES = 10_000
 TypeMap = dict[Any, Type]
 _OF_ANY_TYPE = (TypeCall, GlobalTypeVar, RefType)
 """Types of Relay whose values have the type of any value in the normal form."""
+
+
+def named_dims(ty: Type | None, name: str) -> Type | None:
+    """A type of known rank and unknown sizes with new symbolic dimensions; None for another type."""
+    if not isinstance(ty, (TensorType, ShapeType)) or ty.ndim < 0:
+        return None
+    if (ty.dims if isinstance(ty, TensorType) else ty.values) is not None:
+        return None
+    made = tuple(SizeVar(f"{name}_{axis}") for axis in range(ty.ndim))
+    return TensorType(made, ty.dtype) if isinstance(ty, TensorType) else ShapeType(made)
 
 
 def normal_type(ty: Type, node: Any, dims: str | None = None, *, is_pure: bool = True) -> Type:

@@ -37,8 +37,14 @@ def _infer_nms(ctx: Inference) -> Type:
     for index, dtype, what in ((2, "int64", "the limit"), (3, "float32", "overlap"), (4, "float32", "score")):
         require_ndim(ctx, ctx.tensor(index), 0, what)
         _require_dtype(ctx, index, dtype, what)
+    if len(ctx.args) > 5:
+        require_ndim(ctx, ctx.tensor(5), 2, "groups")
+        _require_dtype(ctx, 5, "float32", "groups")
     if boxes.dims is None or scores.dims is None:
         return unknown_dims(_INT64, 3)
+    if len(ctx.args) > 5 and ctx.tensor(5).dims is not None:
+        for own, dim in zip(ctx.tensor(5).dims or (), boxes.dims[:2], strict=True):
+            ctx.require_equal(own, dim, "groups and boxes")
     if static(boxes.dims[2], "the number of coordinates") != 4:
         ctx.shape_error(f"a box must have 4 coordinates, got {boxes.dims[2]}")
     for own, dim in zip((scores.dims[0], scores.dims[2]), boxes.dims[:2], strict=True):
@@ -54,22 +60,28 @@ def _np_overlap(a: Any, b: Any) -> Any:
     return shared / union if shared > 0 and union > 0 else np.float32(0)
 
 
-def _np_nms(_attrs: Any, boxes: Any, scores: Any, most: Any, overlap: Any, least: Any) -> Any:
+def _np_nms(
+    _attrs: Any, boxes: Any, scores: Any, most: Any, overlap: Any, least: Any, groups: Any = None
+) -> Any:
     made = np.full(scores.shape, -1, np.int64)
     for batch, kind in np.ndindex(*scores.shape[:2]):
-        chosen: list[Any] = []
+        chosen: list[tuple[Any, Any]] = []
+        numbers = np.zeros(boxes.shape[1]) if groups is None else groups[batch]
         own = scores[batch, kind]
         for box in np.argsort(-own, kind="stable"):
             corners = boxes[batch, box]
             if len(chosen) >= int(most) or not own[box] > least:
                 continue
-            if all(_np_overlap(corners, other) <= overlap for other in chosen):
+            near = [other for other, number in chosen if number == numbers[box]]
+            if all(_np_overlap(corners, other) <= overlap for other in near):
                 made[batch, kind, len(chosen)] = box
-                chosen.append(corners)
+                chosen.append((corners, numbers[box]))
     return made
 
 
-def _nms_sample(shape: tuple[int, int, int], most: int, overlap: float, least: float) -> Sample:
+def _nms_sample(
+    shape: tuple[int, int, int], most: int, overlap: float, least: float, num_groups: int = 0
+) -> Sample:
     """Scores of few values, so that there are equal ones, and some that are no number."""
     batches, _, size = shape
 
@@ -82,9 +94,11 @@ def _nms_sample(shape: tuple[int, int, int], most: int, overlap: float, least: f
             np.asarray(most, "int64"),
             np.asarray(overlap, "float32"),
             np.asarray(least, "float32"),
+            *([rng.integers(0, num_groups, (batches, size)).astype(dtype)] if num_groups else []),
         )
 
-    return Sample(((batches, size, 4), shape, (), (), ()), {}, ("float32",), make)
+    groups = ((batches, size),) if num_groups else ()
+    return Sample(((batches, size, 4), shape, (), (), (), *groups), {}, ("float32",), make)
 
 
 def _infer_roi_align(ctx: Inference) -> Type:
@@ -232,6 +246,11 @@ def declare() -> None:
                 Input("max_boxes", meaning="int64 of rank 0: how many of a class are chosen at most"),
                 Input("iou_threshold", meaning="of rank 0: the largest intersection over union"),
                 Input("score_threshold", meaning="of rank 0: what scores must exceed"),
+                Input(
+                    "groups",
+                    meaning="(batches, boxes): boxes with different numbers do not count as overlapping",
+                    optional=True,
+                ),
             ),
             attrs=(),
             doc=(
@@ -249,6 +268,7 @@ def declare() -> None:
                 _nms_sample((1, 1, 0), 3, 0.5, 0.0),
                 _nms_sample((2, 0, 3), 3, 0.5, 0.0),
                 _nms_sample((1, 1, 211), 150, 0.9, -1.0),
+                _nms_sample((2, 2, 40), 30, 0.1, -1.0, num_groups=3),
             ),
             errors=(
                 ErrorSample(((1, 5), (1, 1, 5), (), (), ()), {}, "R0203", "boxes must have 3 dimensions"),

@@ -9,10 +9,11 @@ import numpy as np
 from heddle.graph.codes import R0204
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
-from heddle.ir.op_def import Input, OpDef, Sample, Without, declare_op
+from heddle.ir.op_def import ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.prim.nodes import constant
 from heddle.runtime.dtype import DataType
 from heddle.topi import random as topi
 
@@ -58,8 +59,66 @@ def _sample(size: tuple[int, ...]) -> Sample:
     return Sample(((), size), {}, ("int64",), make)
 
 
+def _infer_threefry(ctx: Inference) -> Type:
+    state, size = ctx.tensor(0), target_shape(ctx, 1)
+    require_ndim(ctx, state, 1, "the state")
+    if state.dtype is not None and state.dtype != "uint64":
+        ctx.fail(R0204, f"the state must be uint64, got {state.dtype}")
+    if state.dims is not None:
+        ctx.require_equal(state.dims[0], constant(8, "int64"), "the words of the state")
+    dtype = DataType("uint64")
+    return TensorType((*size, constant(4, "int64")), dtype) if size is not None else unknown_dims(dtype, 2)
+
+
+def _np_threefry(_attrs: Any, state: Any, size: Any) -> Any:
+    with np.errstate(over="ignore"):
+        key = [*state[:4], np.bitwise_xor.reduce(state[:4]) ^ np.uint64(topi.PARITY)]
+        x = [np.full(size[0], word, np.uint64) for word in state[4:]]
+        x[0] = x[0] + np.arange(size[0], dtype=np.uint64)
+        x = [word + part for word, part in zip(x, key, strict=False)]
+        for step in range(topi.ROUNDS):
+            for first, turn in zip((0, 2), topi.TURNS[step % 8], strict=True):
+                second = (first + 1) if step % 2 == 0 else (3 - first)
+                x[first] = x[first] + x[second]
+                turned = (x[second] << np.uint64(turn)) | (x[second] >> np.uint64(64 - turn))
+                x[second] = turned ^ x[first]
+            if step % 4 == 3:
+                turn = step // 4 + 1
+                x = [word + key[(turn + k) % 5] for k, word in enumerate(x)]
+                x[3] = x[3] + np.uint64(turn)
+    return np.stack(x, 1)
+
+
+def _state(blocks: int) -> Sample:
+    def make(rng: Any, dtype: str) -> tuple[Any, ...]:
+        return rng.integers(0, 2**64, 8, "uint64"), (blocks,)
+
+    return Sample(((8,), (blocks,)), {}, ("uint64",), make)
+
+
+def _declare_threefry() -> None:
+    declare_op(
+        OpDef(
+            name="random.threefry",
+            inputs=(
+                Input("state", meaning="(8,) uint64: the key's words, the counter's, the lowest first"),
+                Input("size", "shape", "(blocks,)"),
+            ),
+            attrs=(),
+            doc="(blocks, 4) uint64: what the cipher Threefry-4x64-20 makes of a counter and its successors.",
+            infer=_infer_threefry,
+            reference=_np_threefry,
+            lower=lambda attrs, state, size: topi.threefry(state, size),
+            layout=Without("numbers belong to places in row-major order"),
+            samples=tuple(_state(blocks) for blocks in (1, 5, 0)),
+            errors=(ErrorSample(((8, 2), (1,)), {}, "R0203", "the state must have 1 dimension", "uint64"),),
+        )
+    )
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
+    _declare_threefry()
     for name, lower, reference, doc in (
         (
             "uniform",

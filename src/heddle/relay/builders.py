@@ -18,10 +18,10 @@ from heddle.ir.types import FuncType as CoreFuncType
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import rebuild
-from heddle.relay.codes import Q0101, Q0104
+from heddle.relay.codes import Q0101, Q0102, Q0104
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.support.diagnostics import TrapIndexError, UsageError
+from heddle.support.diagnostics import IRTypeError, TrapIndexError, UsageError
 from heddle.support.span import Span, ambient_span
 
 
@@ -32,6 +32,9 @@ class _Stands(type):
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.stands_for)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(cls.stands_for, name)
 
 
 class TensorType(metaclass=_Stands):
@@ -161,6 +164,10 @@ class TupleWrapper:
         return self.tuple_value
 
     astext = property(lambda self: self.tuple_value.astext)
+
+    def astype(self, _: str) -> Expr:
+        """Raises: IRTypeError Q0102 always: the fields have types of their own."""
+        raise IRTypeError(Q0102, "astype of a tuple", help="convert its fields")
 
     def __getitem__(self, index: int) -> TupleGetItem:
         """Raises: TrapIndexError (an IndexError) Q0104 past the end."""

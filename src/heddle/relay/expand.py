@@ -11,7 +11,7 @@ from typing import Any
 
 from heddle.graph.codes import R0201
 from heddle.graph.normalize import Normalizer
-from heddle.graph.op_builder import build_call
+from heddle.graph.op_builder import expand_alias
 from heddle.graph.types import TensorType
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Expr, Tuple, Var
@@ -49,7 +49,7 @@ def expand(name: str, args: Sequence[Expr], attrs: Attrs) -> Expr:
     """The expression of records that a call is; `args` are typed. Raises: HeddleError of the mapping."""
     record, alias = lookup(name)
     given = given_arguments(record, alias, args, attrs)
-    return build_call(record, (), alias.map_arguments(record, given))
+    return expand_alias(record, alias, given)  # type: ignore[no-any-return]
 
 
 def placeholder(ty: Type, hint: str = "x") -> Expr:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, Signature, signature
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
-from heddle.graph.codes import R0205
+from heddle.graph.codes import R0201, R0205
 from heddle.graph.op_builder import bind_arguments
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.codes import I0401
 from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
-from heddle.ir.op_def import AttrSpec, Input, OpAlias, OpDef
-from heddle.relay.builders import TupleWrapper, as_expr
+from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef
+from heddle.relay.builders import TupleWrapper, as_expr, const
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
 
@@ -131,68 +132,117 @@ def _fits(value: Any, kind: str, depth: int) -> bool:
     return isinstance(value, _KINDS.get(kind, (int, np.integer)))
 
 
-# ---- words
+# ---- functions that are several operators
+
+_Axes = int | Sequence[int] | None
 
 
-def _clip(a: Any, a_min: float, a_max: float) -> Call:
-    return relay_call("clip", (a,), {"a_min": a_min, "a_max": a_max})
+def _reduced(name: str, data: Any, axis: _Axes, keepdims: bool, exclude: bool = False) -> Any:
+    return relay_call(name, (data,), {"axis": axis, "keepdims": keepdims, "exclude": exclude})
 
 
-def _gather(data: Any, axis: int, indices: Any) -> Call:
-    return relay_call("gather", (data, indices), {"axis": axis})
-
-
-def _pad(data: Any, pad_width: Any, pad_value: Any = 0, pad_mode: str = "constant") -> Call:
-    return relay_call("nn.pad", (data, pad_value), {"pad_width": pad_width, "pad_mode": pad_mode})
-
-
-def _variance(
+def variance(
     data: Any,
-    axis: Any = None,
+    axis: _Axes = None,
     keepdims: bool = False,
     exclude: bool = False,
     unbiased: bool = False,
     with_mean: Any = None,
-) -> Call:
-    mean = with_mean
-    if mean is None:
-        mean = relay_call("mean", (data,), {"axis": axis, "keepdims": True, "exclude": exclude})
+) -> Any:
+    """The variance over axes; the mean is computed where it is not given. Raises: as `relay_call`."""
+    mean = _reduced("mean", data, axis, True, exclude) if with_mean is None else with_mean
     attrs = {"axis": axis, "keepdims": keepdims, "exclude": exclude, "unbiased": unbiased}
     return relay_call("variance", (data, mean), attrs)
 
 
-def _stft(
-    data: Any,
-    n_fft: int,
-    hop_length: int | None = None,
-    win_length: int | None = None,
-    window: Any = None,
-    normalized: bool = False,
-    onesided: bool = True,
-) -> Call:
-    attrs = {"n_fft": n_fft, "hop_length": hop_length, "win_length": win_length}
-    args = (data,) if window is None else (data, window)
-    return relay_call("stft", args, {**attrs, "normalized": normalized, "onesided": onesided})
+def mean_variance(
+    data: Any, axis: _Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> TupleWrapper:
+    """The mean and the variance over axes. Raises: IRTypeError where they do not fit the operators."""
+    found = variance(data, axis, keepdims, exclude, unbiased)
+    return TupleWrapper(Tuple((_reduced("mean", data, axis, keepdims, exclude), found)), 2)
 
 
-def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Call:
-    first, last = k if isinstance(k, (tuple, list)) else (k, k)
-    above, _, below = align.partition("_")
-    if {above, below} - {"LEFT", "RIGHT"}:
-        raise UsageError(R0205, f"matrix_set_diag: align is like RIGHT_LEFT, got {align!r}")
-    sides = {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
-    return relay_call("matrix_set_diag", (data, diagonal), {"k1": first, "k2": last, **sides})
+def mean_std(data: Any, axis: _Axes = None, keepdims: bool = False, exclude: bool = False) -> TupleWrapper:
+    """The mean and the standard deviation over axes. Raises: as `mean_variance`."""
+    mean, found = mean_variance(data, axis, keepdims, exclude)
+    return TupleWrapper(Tuple((mean, relay_call("sqrt", (found,), {}))), 2)
 
 
-_IN_OTHER_ORDER: dict[str, Any] = {
-    "matrix_set_diag": _matrix_set_diag,
-    "stft": _stft,
-    "clip": _clip,
-    "gather": _gather,
-    "nn.pad": _pad,
-    "variance": _variance,
+def std(
+    data: Any, axis: _Axes = None, keepdims: bool = False, exclude: bool = False, unbiased: bool = False
+) -> Any:
+    """The standard deviation over axes. Raises: as `mean_variance`."""
+    return relay_call("sqrt", (variance(data, axis, keepdims, exclude, unbiased),), {})
+
+
+def logsumexp(data: Any, axis: _Axes = None, keepdims: bool = False) -> Any:
+    """`log(sum(exp(data)))` over axes, without overflow."""
+    most = _reduced("max", data, axis, True)
+    powers = relay_call("exp", (relay_call("subtract", (data, most), {}),), {})
+    found = relay_call("log", (_reduced("sum", powers, axis, keepdims),), {})
+    return relay_call("add", (found, most if keepdims else _reduced("max", data, axis, False)), {})
+
+
+def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:
+    """The sums of the rows of each segment: as many as are asked for, or up to the greatest number."""
+    if num_segments is None:
+        most = relay_call("max", (segment_ids,), {})
+        num_segments = relay_call("add", (most, relay_call("ones_like", (most,), {})), {})
+    count = relay_call("cast", (as_expr(num_segments),), {"dtype": "int64"})
+    sizes = relay_call("shape_of", (data,), {"dtype": "int64"})
+    inner = relay_call("strided_slice", (sizes,), {"begin": [1], "end": [2**31 - 1]})
+    count = relay_call("reshape", (count,), {"newshape": [1]})
+    shape = relay_call("concatenate", ([count, inner],), {"axis": 0})
+    zero = relay_call("zeros_like", (relay_call("take", (data, const(0)), {"mode": "clip"}),), {})
+    background = relay_call("dyn.full", (zero, shape), {})
+    places = relay_call("expand_dims", (segment_ids,), {"axis": 0})
+    return relay_call("scatter_nd", (background, places, data), {"mode": "add"})
+
+
+def dropout_raw(data: Any, rate: float = 0.5) -> TupleWrapper:
+    """`nn.dropout`: the data, and the mask of what stays."""
+    return TupleWrapper(relay_call("nn.dropout", (data,), {"rate": rate}), 2)
+
+
+def dropout(data: Any, rate: float = 0.5) -> Any:
+    """What `nn.dropout` leaves of the data."""
+    return dropout_raw(data, rate)[0]
+
+
+def shape_of_tensor(expr: Any) -> Any:
+    """The sizes of a tensor as int64: `relay.vm.shape_of`."""
+    return relay_call("vm.shape_of", (expr,), {})
+
+
+def reshape_tensor(data: Any, shape: Any, newshape: Sequence[int]) -> Any:
+    """The elements in another shape, which a tensor says as well: `relay.vm.reshape_tensor`."""
+    return relay_call("vm.reshape_tensor", (data, shape), {"newshape": newshape})
+
+
+def threefry_key(seed: int) -> Any:
+    """A key for `relay.random`, of a number of 64 bits."""
+    return const(np.array([seed % (1 << 64), *[0] * 9], "uint64"))
+
+
+_FUNCTIONS: dict[str, Any] = {
+    **{made.__name__: made for made in (variance, mean_variance, mean_std, std, logsumexp, segment_sum)},
+    "random.threefry_key": threefry_key,
+    "nn.dropout": dropout,
+    "nn.dropout_raw": dropout_raw,
 }
-"""Functions whose arguments have other names or another order than the operator's inputs and attributes."""
+"""Functions by the names that Relay gives them; they win over an operator of the name."""
+
+_OTHER_NAMES = {
+    "annotation.on_device": "on_device",
+    "nn.contrib_conv2d_nchwc": "nn.contrib_conv2d_NCHWc",
+    "nn.contrib_depthwise_conv2d_nchwc": "nn.contrib_depthwise_conv2d_NCHWc",
+    "reverse_reshape": "contrib_reverse_reshape",
+}
+"""Operators whose functions are called otherwise."""
+
+
+# ---- words
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,13 +251,70 @@ class RelayWord:
 
     name: str
 
+    @property
+    def __signature__(self) -> Signature:
+        """The parameters of the function, as TVM's users know them."""
+        record, alias = lookup(self.name)
+        if alias.function is not None:
+            return signature(alias.function)
+        inputs = [
+            Parameter(
+                spec.name,
+                Parameter.VAR_POSITIONAL if spec.variadic else Parameter.POSITIONAL_OR_KEYWORD,
+                default=None if spec.optional and not spec.variadic else Parameter.empty,
+            )
+            for spec in alias.inputs_of(record)
+        ]
+        defaults = {spec.name: spec.default for spec in alias.attrs_of(record)} | dict(alias.defaults)
+        attrs = [
+            Parameter(
+                name,
+                Parameter.KEYWORD_ONLY
+                if inputs and inputs[-1].kind is Parameter.VAR_POSITIONAL
+                else Parameter.POSITIONAL_OR_KEYWORD,
+                default=Parameter.empty if default is REQUIRED else default,
+            )
+            for name, default in defaults.items()
+        ]
+        return Signature(_required_first([*inputs, *attrs]))
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self.name in _IN_OTHER_ORDER:
-            return _IN_OTHER_ORDER[self.name](*args, **kwargs)
         alias = lookup(self.name)[1]
+        if find(f"dyn.{self.name}") is not None and self._computes_attrs(args, kwargs):
+            return RelayWord(f"dyn.{self.name}")(*args, **kwargs)
+        if alias.function is not None:
+            try:
+                bound = signature(alias.function).bind(*args, **kwargs)
+            except TypeError as error:
+                raise IRTypeError(R0201, f"{self.name}: {error}") from None
+            args, kwargs = (), {**alias.function(*bound.args, **bound.kwargs)}
+        elif alias.defaults:
+            kwargs = {**self._left_open(alias.defaults, len(args)), **kwargs}
         call = relay_call(self.name, args, kwargs)
         size = alias.results(call.attrs) if alias.results is not None else None
         return call if size is None else TupleWrapper(call, size)
+
+    def _computes_attrs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+        """Whether an attribute is given as an expression: sizes, axes or bounds that the program computes."""
+        record, alias = lookup(self.name)
+        attrs = {spec.name for spec in alias.attrs_of(record)}
+        given = {**dict(zip(self.__signature__.parameters, args, strict=False)), **kwargs}
+        return any(isinstance(given.get(name), Expr) for name in attrs)
+
+    def _left_open(self, defaults: Mapping[str, Any], given: int) -> dict[str, Any]:
+        """The defaults of parameters behind the first `given` ones."""
+        behind = list(self.__signature__.parameters)[given:]
+        return {name: value for name, value in defaults.items() if name in behind}
+
+
+def _required_first(parameters: list[Parameter]) -> list[Parameter]:
+    """What follows an optional input is optional for Python: it is asked for when the call is made."""
+    found, is_open = [], False
+    for each in parameters:
+        is_open = is_open or each.default is not Parameter.empty
+        needs = each.default is Parameter.empty and each.kind is Parameter.POSITIONAL_OR_KEYWORD
+        found.append(each.replace(default=None) if is_open and needs else each)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +327,16 @@ class RelayNamespace:
         return word(f"{self._prefix}.{name}", name)
 
     def __dir__(self) -> list[str]:
-        return sorted(
-            {name[len(self._prefix) + 1 :] for name in op_names() if name.startswith(self._prefix + ".")}
-        )
+        inner = f"{self._prefix}."
+        return sorted(name[len(inner) :] for name in {*op_names(), *_FUNCTIONS} if name.startswith(inner))
 
 
 def word(full: str, name: str) -> Any:
     """The operator or namespace of operators of a name. Raises: AttributeError where there is none."""
     if not name.startswith("__"):  # Python asks for these as it imports the module
+        full = _OTHER_NAMES.get(full, full)
+        if full in _FUNCTIONS:
+            return _FUNCTIONS[full]
         if find(full) is not None:
             return RelayWord(full)
         if any(key.startswith(f"{PREFIX}{full}.") for key in OP_ALIASES):
@@ -240,7 +349,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({name.split(".")[0] for name in op_names()})
+    return sorted({name.split(".")[0] for name in {*op_names(), *_FUNCTIONS}})
 
 
 # ---- Python's operators

@@ -86,6 +86,15 @@ class TensorArrayOps:
         """Add the definitions to the prelude's module. Raises: UsageError Q0106."""
         self.prelude._register(self.dtype)
 
+    define_tensor_adt = define_tensor_take = define_tensor_concat = define_tensor_expand_dims = register
+    define_tensor_array = define_tensor_array_read = define_tensor_array_write = register
+    define_tensor_array_unstack_tensor1 = define_tensor_array_unstack_tensor2 = register
+    define_tensor_array_unstack_tensor3 = define_tensor_array_unstack_tensor4 = register
+    define_tensor_array_unstack_tensor5 = define_tensor_array_unstack_tensor6 = register
+    define_tensor_array_scatter = define_tensor_array_split = define_tensor_array_concat = register
+    define_tensor_array_stack = register
+    """Whoever asks for one definition gets all of the element type: they use each other."""
+
     def get_name(self, canonical: str) -> str:
         return self.prelude.get_name(canonical, self.dtype)
 

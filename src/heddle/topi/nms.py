@@ -25,21 +25,26 @@ _COLUMNS = ("low_y", "low_x", "high_y", "high_x", "area")
 
 
 def nms_boxes(
-    boxes: te.Tensor, scores: te.Tensor, most: te.Tensor, overlap: te.Tensor, least: te.Tensor
+    boxes: te.Tensor,
+    scores: te.Tensor,
+    most: te.Tensor,
+    overlap: te.Tensor,
+    least: te.Tensor,
+    groups: te.Tensor | None = None,
 ) -> te.Tensor:
     """The chosen boxes of each class by falling score, then -1: (batches, classes, boxes) int64.
 
     `boxes` (batches, boxes, 4) are two corners; `scores` (batches, classes, boxes). A box is chosen if its
     score is above `least`, fewer than `most` of its class are, and its intersection with each of these, over
-    the union, is at most `overlap`. Of equal scores the first box comes first.
+    the union, is at most `overlap`; with `groups` (batches, boxes), boxes of different numbers never are in
+    each other's way. Of equal scores the first box comes first.
     """
+    given = [boxes, scores, most, overlap, least, *([] if groups is None else [groups])]
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
         return _Suppression(inputs, outputs[0]).body()
 
-    result: te.Tensor = te.extern(
-        tuple(scores.shape), [boxes, scores, most, overlap, least], body, name="nms_boxes", dtype="int64"
-    )
+    result: te.Tensor = te.extern(tuple(scores.shape), given, body, name="nms_boxes", dtype="int64")
     return result
 
 
@@ -48,7 +53,8 @@ class _Suppression:
     that are chosen."""
 
     def __init__(self, inputs: Sequence[Buffer], result: Buffer) -> None:
-        self.boxes, self.scores, self.most, self.overlap, self.least = inputs
+        self.boxes, self.scores, self.most, self.overlap, self.least, *groups = inputs
+        self.groups = groups[0] if groups else None
         self.result = result
         self.b = StmtBuilder()
 
@@ -60,7 +66,8 @@ class _Suppression:
         with b.loop("task", batches * classes, ForKind.PARALLEL, {"grain": 1}) as task:
             self.batch, self.kind = b.let("batch", floordiv(task, some)), b.let("kind", floormod(task, some))
             self.waiting = b.alloc("waiting", (size,), "int64", "workspace")
-            self.columns = [b.alloc(name, (size,), "float32", "workspace") for name in _COLUMNS]
+            names = _COLUMNS if self.groups is None else (*_COLUMNS, "group")
+            self.columns = [b.alloc(name, (size,), "float32", "workspace") for name in names]
             self.num_waiting, self.num_chosen = self._cell("num_waiting"), self._cell("num_chosen")
             self.hits, self.compared = self._cell("hits", "int32"), self._cell("compared")
             self.hole, self.first = self._cell("hole"), self._cell("first")
@@ -127,12 +134,15 @@ class _Suppression:
                 b.emit(self.num_chosen.set(place + 1))
 
     def _sides(self, box: PrimExpr) -> list[Var]:
-        """A box's sides and area, as in the columns."""
+        """A box's sides and area, and its group, as in the columns."""
         b = self.b
         ends = [b.let(f"end{k}", self.boxes[self.batch, box, k]) for k in range(4)]
         low = [b.let(_COLUMNS[k], minimum(ends[k], ends[k + 2])) for k in (0, 1)]
         high = [b.let(_COLUMNS[k + 2], maximum(ends[k], ends[k + 2])) for k in (0, 1)]
-        return [*low, *high, b.let("area", (high[0] - low[0]) * (high[1] - low[1]))]
+        sides = [*low, *high, b.let("area", (high[0] - low[0]) * (high[1] - low[1]))]
+        if self.groups is not None:
+            sides.append(b.let("group", self.groups[self.batch, box]))
+        return sides
 
     def _compare(self, own: Sequence[PrimExpr]) -> None:
         """Count the chosen boxes that overlap, until there are some among those that are compared at once."""
@@ -144,7 +154,10 @@ class _Suppression:
             first = b.let("from_place", self.compared.get())
             with b.loop("j", minimum(self.num_chosen.get() - first, AT_ONCE)) as j:
                 other = [column[first + j] for column in self.columns]
-                hit = cast("int32", _overlap(own, other) > self.reach)
+                is_hit = _overlap(own, other) > self.reach
+                if self.groups is not None:
+                    is_hit = all_of(is_hit, equal(own[5], other[5]))
+                hit = cast("int32", is_hit)
                 b.emit(self.hits.set(self.hits.get() + hit))
             b.emit(self.compared.set(first + AT_ONCE))
 

@@ -9,7 +9,9 @@ from typing import Any
 from heddle import te
 from heddle.prim.intrinsics import cos, log, sqrt
 from heddle.prim.nodes import PrimExpr, constant
-from heddle.prim.ops import bitwise_and, bitwise_xor, cast, shift_right
+from heddle.prim.ops import bitwise_and, bitwise_or, bitwise_xor, cast, shift_left, shift_right
+from heddle.tir.builder import StmtBuilder
+from heddle.tir.nodes import Buffer, Stmt
 from heddle.topi.dims import as_dim, ravel
 
 STEP = 0x9E3779B97F4A7C15
@@ -63,3 +65,52 @@ def _word(key: te.Tensor, index: Sequence[PrimExpr], dims: Sequence[PrimExpr]) -
     for shift, factor in zip(SHIFTS, FACTORS, strict=False):
         mixed = bitwise_xor(mixed, shift_right(mixed, constant(shift, "uint64"))) * constant(factor, "uint64")
     return bitwise_xor(mixed, shift_right(mixed, constant(SHIFTS[2], "uint64")))
+
+
+TURNS = ((14, 16), (52, 57), (23, 40), (5, 37), (25, 33), (46, 12), (58, 22), (32, 32))
+PARITY = 0x1BD11BDAA9FC1A22
+ROUNDS = 20
+"""Threefry-4x64-20's: Salmon, Moraes, Dror and Shaw, Parallel Random Numbers: As Easy as 1, 2, 3, 2011."""
+
+
+def threefry(state: te.Tensor, size: Sequence[Any]) -> te.Tensor:
+    """(blocks, 4) uint64: what the cipher makes of a counter and its successors.
+
+    `state` has eight words: the key's four and the counter's, the lowest word of the counter first.
+    """
+    blocks = as_dim(size[0])
+
+    def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        b = StmtBuilder()
+        with b.loop("block", blocks) as block:
+            given: list[PrimExpr] = [b.let(f"given{k}", inputs[0][k]) for k in range(8)]
+            parity: PrimExpr = constant(PARITY, "uint64")
+            for word in given[:4]:
+                parity = bitwise_xor(parity, word)
+            key = [*given[:4], b.let("parity", parity)]
+            counter = [given[4] + cast("uint64", block), *given[5:]]
+            x: list[PrimExpr] = [
+                b.let(f"x{k}", word + part) for k, (word, part) in enumerate(zip(counter, key, strict=False))
+            ]
+            for step in range(ROUNDS):
+                _round(b, x, step)
+                if step % 4 == 3:
+                    turn = step // 4 + 1
+                    x = [b.let(f"x{k}", word + key[(turn + k) % 5]) for k, word in enumerate(x)]
+                    x[3] = b.let("x3", x[3] + constant(turn, "uint64"))
+            for k, word in enumerate(x):
+                b.store(outputs[0], (block, k), word)
+        return b.func("threefry", ()).body
+
+    result: te.Tensor = te.extern((blocks, 4), [state], body, name="threefry", dtype="uint64")
+    return result
+
+
+def _round(b: StmtBuilder, x: list[PrimExpr], step: int) -> None:
+    """Two mixes; in every second round the words' partners are the others."""
+    for first, turn in zip((0, 2), TURNS[step % 8], strict=True):
+        second = first + 1 if step % 2 == 0 else 3 - first
+        x[first] = b.let(f"x{first}", x[first] + x[second])
+        left = shift_left(x[second], constant(turn, "uint64"))
+        turned = bitwise_or(left, shift_right(x[second], constant(64 - turn, "uint64")))
+        x[second] = b.let(f"x{second}", bitwise_xor(turned, x[first]))

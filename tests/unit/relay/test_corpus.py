@@ -151,7 +151,30 @@ def _even_sizes(x: Any, y: Any) -> Any:
     return twice, np.maximum(y, 0), np.array(twice.shape, "int32")
 
 
+def _rising(*items: float) -> Any:
+    best, total, rises = np.float32(0), np.float32(0), 0
+    for item in items:
+        rises += item > best
+        best = max(best, np.float32(item))
+        total += best
+    return total, rises
+
+
+def _doubled(x: float, limit: float) -> Any:
+    for _ in range(3):
+        if x >= limit:
+            return -1.0, False
+        x *= 2
+    return x, True
+
+
 ROWS: dict[str, Row] = {
+    "running_maximum": (lambda: (1.5, float(np.random.default_rng().integers(3)), 4.0), _rising),
+    "memo_of_options": (lambda: (1.5, float(np.random.default_rng().integers(2, 9))), _doubled),
+    "sizes_that_are_computed": (
+        lambda: (floats(4, 3), int(np.random.default_rng().integers(1, 5))),
+        lambda x, n: (x[n:], np.ones(4, "float32"), -np.sort(-x.sum(1))[:n]),
+    ),
     "prefix_sums": (lambda: (5, floats(2, 3)), lambda n, x: n * x),
     "expression_values": (lambda: (1.5,), lambda x: (x * x - x, 2 * x - 1)),
     "even_sizes": (lambda: (floats(int(np.random.default_rng().integers(4)), 3), floats(0, 4)), _even_sizes),

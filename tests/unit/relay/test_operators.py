@@ -248,15 +248,13 @@ def test_unravel_index_and_sparse_to_dense() -> None:
         found = value(word("unravel_index", "")(const(np.asarray(given)), const(shape)))
         np.testing.assert_array_equal(found, np.array(np.unravel_index(given, (4, 1, 5))))
     places, values = np.array([[0, 2], [3, 1]], "int32"), np.array([5, 7], "int32")
-    found = value(
-        word("sparse_to_dense", "")(const(places), const(values), const(np.int32(9)), output_shape=[4, 3])
-    )
+    found = value(word("sparse_to_dense", "")(const(places), [4, 3], const(values), const(np.int32(9))))
     wanted = np.full((4, 3), 9, "int32")
     wanted[places[:, 0], places[:, 1]] = values
     np.testing.assert_array_equal(found, wanted)
-    one = value(word("sparse_to_dense", "")(const(np.array([1, 3], "int32")), const(2.5), output_shape=[5]))
+    one = value(word("sparse_to_dense", "")(const(np.array([1, 3], "int32")), [5], const(2.5)))
     np.testing.assert_array_equal(one, np.array([0, 2.5, 0, 2.5, 0], "float32"))
-    scalar = value(word("sparse_to_dense", "")(const(np.int32(3)), const(2.5), output_shape=[5]))
+    scalar = value(word("sparse_to_dense", "")(const(np.int32(3)), [5], const(2.5)))
     np.testing.assert_array_equal(scalar, np.array([0, 0, 0, 2.5, 0], "float32"))
 
 
@@ -322,7 +320,7 @@ def test_every_name_has_a_record_and_a_word() -> None:
     assert len(names) > 150
     for name in names:
         record, alias = lookup(name)
-        assert alias in record.aliases and word(name, name).name == name
+        assert alias in record.aliases and callable(word(name, name))
 
 
 @pytest.mark.parametrize(

@@ -128,11 +128,13 @@ def test_sparse(rows: int) -> None:
     data = floats(3, 5)
     given = values, columns, ends
     for is_left in (False, True):
-        found = run(lambda x, *s, f=is_left: relay.nn.sparse_dense(x, *s, sparse_lhs=f), data, *given)
+        found = run(lambda x, *s, f=is_left: relay.nn.sparse_dense(x, s, sparse_lhs=f), data, *given)
         wanted = matrix @ data.T if is_left else data @ matrix.T
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     data = floats(rows, 5)
-    np.testing.assert_allclose(run(relay.nn.sparse_add, data, *given), data + matrix, rtol=1e-5)
+    np.testing.assert_allclose(
+        run(lambda x, *s: relay.nn.sparse_add(x, s), data, *given), data + matrix, rtol=1e-5
+    )
 
 
 def test_fixed_point_multiply_per_axis() -> None:
@@ -181,7 +183,7 @@ def test_shapes_of_the_machine() -> None:
     [
         (lambda x: relay.matrix_set_diag(x, x, (2, 1)), "no diagonals 2 to 1"),
         (lambda x: relay.stft(x, 8, hop_length=0), "n_fft 8"),
-        (lambda x: relay.nn.sparse_add(x, x, x, x), "compressed rows"),
+        (lambda x: relay.nn.sparse_add(x, (x, x, x)), "compressed rows"),
     ],
 )
 def test_wrong_calls(build: Any, words: str) -> None:

@@ -100,6 +100,7 @@ def rules() -> dict[str, Any]:
         "index_tensor": Without("no rule is written: gather_nd has one"),
         "multinomial_from_uniform": _RANDOM,
         "random.uniform": _RANDOM,
+        "random.threefry": _RANDOM,
         "random.normal": _RANDOM,
         "nonzero": _DYNAMIC,
         "unique": _DYNAMIC,

@@ -6,7 +6,7 @@ from typing import Any
 
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
-from heddle.ir.op_def import Input
+from heddle.ir.op_def import Input, OpAlias
 from heddle.ops.relay_names.rules import (
     DATA,
     Given,
@@ -251,6 +251,11 @@ def _gaps() -> Rows:
             begin=lambda given: [0] * rank(given["x"]),
             end=_gap_ends,
             strides=lambda given: [1] * rank(given["x"]),  # those of the attribute are the gaps
+            function=lambda data, strides, dilation_value=0.0: {
+                "x": data,
+                "strides": strides,
+                "dilation_value": dilation_value,
+            },
         ),
     )
     yield (
@@ -274,6 +279,47 @@ def _annotations() -> Rows:
     for name in ("compiler_begin", "compiler_end"):
         made = alias(f"annotation.{name}", DATA, (attr("compiler", "str"),), x="data", dtype=_dtype)
         yield "astype", made
+    for name in ("stop_fusion", "bitpack_start", "bitpack_end"):
+        yield "astype", alias(f"annotation.{name}", DATA, expression=_itself("data"))
+    hint = alias("annotation.cast_hint", DATA, (attr("dtype", "dtype"),), expression=_itself("data"))
+    yield "astype", hint
+    yield "to_vdevice", _on_device()
+    ends = {"src_virtual_device": "src_device", "dst_virtual_device": "dst_device"}
+    copy = alias(
+        "device_copy",
+        DATA,
+        tuple(attr(name, "str") for name in ends),
+        expression=_itself("data"),
+        function=lambda data, src_device, dst_device: {
+            "data": data,
+            "src_virtual_device": str(src_device),
+            "dst_virtual_device": str(dst_device),
+        },
+    )
+    yield "to_vdevice", copy
+
+
+def _itself(name: str) -> Any:
+    return lambda given: given[name]
+
+
+def _on_device() -> OpAlias:
+    return alias(
+        "on_device",
+        (Input("body"),),
+        (
+            attr("virtual_device", "str"),
+            attr("constrain_result", "bool", False),
+            attr("constrain_body", "bool", True),
+        ),
+        expression=_itself("body"),
+        function=lambda body, device, constrain_result=False, constrain_body=True: {
+            "body": body,
+            "virtual_device": str(device),
+            "constrain_result": constrain_result,
+            "constrain_body": constrain_body,
+        },
+    )
 
 
 def _dtype(given: Given) -> str:

@@ -109,6 +109,7 @@ def aliases() -> Rows:
             x="data",
             min=_float_bounds("a_min"),
             max=_float_bounds("a_max"),
+            function=lambda a, a_min, a_max: {"data": a, "a_min": a_min, "a_max": a_max},
         ),
     )
     yield "astype", alias("cast", DATA, (attr("dtype", "dtype"),), x="data")

@@ -71,6 +71,7 @@ def aliases() -> Rows:
             (Input("data"), Input("shape")),
             lhs=lambda given: call_op("floor_divide", given["data"], _strides(given)),
             rhs=lambda given: _column(given["shape"], given),
+            function=lambda indices, shape: {"data": indices, "shape": shape},
         ),
     )
     yield (
@@ -83,5 +84,11 @@ def aliases() -> Rows:
             indices=_positions,
             updates=_spread_values,
             reduction=fixed("update"),
+            function=lambda sparse_indices, output_shape, sparse_values, default_value=0: {
+                "sparse_indices": sparse_indices,
+                "output_shape": output_shape,
+                "sparse_values": sparse_values,
+                "default_value": default_value or None,
+            },
         ),
     )

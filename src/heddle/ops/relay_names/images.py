@@ -69,6 +69,12 @@ def _rounding(given: Given) -> str:
     return "floor" if _places(given) == "asymmetric" else "round"
 
 
+def _grid_size(given: Given) -> list[int]:
+    if given["target_shape"] is None:
+        raise IRTypeError(R0205, "image.affine_grid needs target_shape, the height and width of the grid")
+    return [int(size) for size in given["target_shape"]]
+
+
 def _column(given: Given, first: int, last: int) -> Any:
     """Columns of the regions."""
     return call_op("strided_slice", given["rois"], axes=[1], begin=[first], end=[last])
@@ -87,6 +93,7 @@ def _resizing() -> Rows:
                     attr("layout", "str", _LAYOUTS[ndim]),
                     *_RESIZED,
                 ),
+                defaults={"rounding_method": ""},
                 size=lambda given: list(given["size"]),
                 roi=lambda given: list(given["roi"]) if given["roi"] else None,
             ),
@@ -162,6 +169,11 @@ def aliases() -> Rows:
             (attr("mode", "str", "SYMMETRIC"), attr("pad_width", "pairs")),
             pad_width=lambda given: [int(size) for pair in given["pad_width"] for size in pair],
             pad_mode=lambda given: _named(given, "mode", _PADS),
+            function=lambda data, pad_width, mode="SYMMETRIC": {
+                "data": data,
+                "pad_width": pad_width,
+                "mode": mode,
+            },
         ),
     )
     yield from _regions()
@@ -183,7 +195,7 @@ def _regions() -> Rows:
             data=_only_channels_first,
             grid=lambda given: call_op("permute_dims", given["grid"], axes=[0, 2, 3, 1]),
             method=lambda given: _named(
-                given, "method", {"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
+                given, "method", {"bilinear": "linear", "nearest": "nearest_neighbor", "bicubic": "cubic"}
             ),
         ),
     )
@@ -221,8 +233,8 @@ def _regions() -> Rows:
         alias(
             "image.affine_grid",
             DATA,
-            (attr("target_shape", "ints"),),
-            size=lambda given: [int(size) for size in given["target_shape"]],
+            (attr("target_shape", "ints", None),),
+            size=_grid_size,
             align_corners=lambda given: True,
         ),
     )

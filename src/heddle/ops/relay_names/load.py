@@ -6,16 +6,23 @@ from collections import defaultdict
 
 from heddle.ir.op_def import OpAlias, declare_aliases
 from heddle.ops.relay_names import (
+    anchors,
     blocks,
+    chance,
+    computed,
+    detections,
     elementwise,
     fixed_point,
     images,
     losses,
     networks,
+    pixels,
     positions,
     quantized,
+    ranges,
     reduction,
     shapes,
+    sparse,
     special,
 )
 
@@ -26,11 +33,18 @@ FAMILIES = (
     reduction,
     positions,
     networks,
+    pixels,
     images,
     losses,
     blocks,
     fixed_point,
     quantized,
+    computed,
+    ranges,
+    detections,
+    anchors,
+    chance,
+    sparse,
 )
 
 

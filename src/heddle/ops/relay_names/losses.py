@@ -15,6 +15,10 @@ from heddle.support.diagnostics import IRTypeError
 _X_Y = (Input("x"), Input("y"))
 
 
+def _predicted(predictions: Any, targets: Any) -> Given:
+    return {"x": predictions, "y": targets}
+
+
 def _squares(given: Given) -> Any:
     """The squares of distances from the mean, for an unbiased variance greater by n / (n - 1)."""
     data = given["data"]
@@ -59,6 +63,7 @@ def aliases() -> Rows:
         alias(
             "nn.cross_entropy",
             _X_Y,
+            function=_predicted,
             x=lambda given: _mean_of_sums(call_op("multiply", call_op("log", given["x"]), given["y"])),
         ),
     )
@@ -67,6 +72,7 @@ def aliases() -> Rows:
         alias(
             "nn.cross_entropy_with_logits",
             _X_Y,
+            function=_predicted,
             x=lambda given: _mean_of_sums(call_op("multiply", given["x"], given["y"])),
         ),
     )

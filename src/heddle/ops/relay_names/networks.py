@@ -128,6 +128,10 @@ def _checked_weight(spatial: str, transposed: bool) -> Any:
     return check
 
 
+_LINE = {"strides": 1, "padding": 0, "dilation": 1}
+"""What `nn.conv1d` leaves open: numbers for its one axis."""
+
+
 def _window(ndim: int) -> tuple[Any, ...]:
     ones = (1,) * ndim
     return attr("strides", "ints", ones), attr("padding", "ints", (0,) * ndim), attr("dilation", "ints", ones)
@@ -159,6 +163,7 @@ def _convolutions() -> Rows:
                     weight=_checked_weight(spatial, transposed),
                     out_layout=or_none("out_layout"),
                     out_dtype=or_none("out_dtype"),
+                    defaults=_LINE if name == "nn.conv1d" else {},
                 ),
             )
 
@@ -166,21 +171,19 @@ def _convolutions() -> Rows:
 def _pools() -> Rows:
     for ndim, spatial in ((1, "W"), (2, "HW"), (3, "DHW")):
         layout = (attr("layout", "str", "NC" + spatial), attr("out_layout", "str", ""))
+        strides, padding, dilation = _window(ndim)
+        ones = (1,) * ndim
         for kind in ("max", "avg"):
             counted = (attr("count_include_pad", "bool", False),) if kind == "avg" else ()
+            rest = (*layout, attr("ceil_mode", "bool", False), *counted)
             yield (
                 f"nn.{kind}_pool{ndim}d",
                 alias(
                     f"nn.{kind}_pool{ndim}d",
                     DATA,
-                    (
-                        attr("pool_size", "ints"),
-                        *_window(ndim),
-                        *layout,
-                        attr("ceil_mode", "bool", False),
-                        *counted,
-                    ),
+                    (attr("pool_size", "ints"), strides, dilation, padding, *rest),
                     out_layout=or_none("out_layout"),
+                    defaults={"pool_size": ones},
                 ),
             )
             yield (
@@ -188,14 +191,9 @@ def _pools() -> Rows:
                 alias(
                     f"nn.{kind}_pool{ndim}d_grad",
                     (Input("out_grad"), Input("data")),
-                    (
-                        attr("pool_size", "ints"),
-                        *_window(ndim),
-                        *layout,
-                        attr("ceil_mode", "bool", False),
-                        *counted,
-                    ),
+                    (attr("pool_size", "ints"), strides, padding, *rest, dilation),
                     grad="out_grad",
+                    defaults={"pool_size": ones},
                 ),
             )
             yield (
@@ -340,7 +338,10 @@ def _activations() -> Rows:
         ),
     )
     yield "nn.relu", alias("nn.relu", DATA)
-    yield "nn.leakyrelu", alias("nn.leaky_relu", DATA, (attr("alpha", "float", 0.25),))
+    yield (
+        "nn.leakyrelu",
+        alias("nn.leaky_relu", DATA, (attr("alpha", "float", 0.25),), defaults={"alpha": 0.01}),
+    )
     yield (
         "nn.prelu",
         alias(
@@ -387,6 +388,12 @@ def aliases() -> Rows:
             pad_value=_pad_value,
             pad_width=_flat_widths,
             pad_mode=_pad_mode,
+            function=lambda data, pad_width, pad_value=0, pad_mode="constant": {
+                "data": data,
+                "pad_val": pad_value,
+                "pad_width": pad_width,
+                "pad_mode": pad_mode,
+            },
         ),
     )
     yield from _convolutions()

@@ -87,7 +87,15 @@ def aliases() -> Rows:
             mode=_mode,
         ),
     )
-    yield "gather_elements", alias("gather", (Input("data"), Input("indices")), (attr("axis", "int"),))
+    yield (
+        "gather_elements",
+        alias(
+            "gather",
+            (Input("data"), Input("indices")),
+            (attr("axis", "int"),),
+            function=lambda data, axis, indices: {"data": data, "indices": indices, "axis": axis},
+        ),
+    )
     yield (
         "gather_nd",
         alias(

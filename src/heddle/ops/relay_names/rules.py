@@ -31,6 +31,9 @@ def alias(
     *,
     derived: Mapping[str, Callable[[Given], Type | None]] | None = None,
     results: Callable[[Any], int | None] | None = None,
+    expression: Callable[[Given], Expr] | None = None,
+    function: Callable[..., Given] | None = None,
+    defaults: Given | None = None,
     **arguments: Any,
 ) -> OpAlias:
     """A name of Relay; `arguments` are the sources of the record's arguments."""
@@ -42,6 +45,9 @@ def alias(
         arguments=arguments,
         derived=derived or {},
         results=results,
+        expression=expression,
+        function=function,
+        defaults=defaults or {},
     )
 
 
@@ -126,3 +132,20 @@ def tuple_types(expr: Expr) -> tuple[Type, ...]:
     """The types of a tuple's fields; none where it is no tuple."""
     ty = typed(expr)
     return ty.fields if isinstance(ty, TupleType) else ()
+
+
+def dtype_of(name: str) -> Callable[[Given], str]:
+    """The element type of an argument."""
+    return lambda given: str(tensor_type(given[name]).dtype)
+
+
+def as_is(
+    name: str,
+    inputs: Sequence[Input],
+    attrs: Sequence[AttrSpec],
+    make: Callable[[Given], Any],
+    dtype: Callable[[Given], str],
+    function: Callable[..., Given] | None = None,
+) -> tuple[str, OpAlias]:
+    """A name for an expression of several records, cast to an element type."""
+    return "astype", alias(name, inputs, attrs, function=function, x=make, dtype=dtype)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from heddle.graph.codes import R0203, R0205
-from heddle.graph.op_builder import call_op
+from heddle.graph.op_builder import call_op, const
 from heddle.ir.attrs import Attrs
+from heddle.ir.expr import Expr
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import (
     DATA,
@@ -20,10 +23,9 @@ from heddle.ops.relay_names.rules import (
     fields_of,
     or_none,
     rank,
-    shape_input,
     whole,
 )
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import IRTypeError, UsageError
 
 _LIKE = (Input("data"), Input("shape_like"))
 _AXIS = attr("axis", "int", 0)
@@ -39,11 +41,21 @@ def _new_shape(given: Given) -> list[Any]:
     """The sizes that a reshape asks for: 0 copies a size, -1 is what is left, -2 copies the rest, -3 joins
     two, -4 splits one into the next two numbers."""
     dims, wanted = list(dims_of(given["data"])), [int(size) for size in as_list(given["newshape"])]
+    return _resolved(dims, wanted, bool(given.get("allowzero")))
+
+
+def _from_the_right(given: Given) -> list[Any]:
+    """The same with both lists read from their ends."""
+    dims, wanted = dims_of(given["data"])[::-1], [int(size) for size in as_list(given["newshape"])][::-1]
+    return _resolved(list(dims), wanted, False)[::-1]
+
+
+def _resolved(dims: list[Any], wanted: list[int], allows_zero: bool) -> list[Any]:
     found: list[Any] = []
     place = 0
     while wanted:
         size = wanted.pop(0)
-        if size == 0 and given.get("allowzero"):
+        if size == 0 and allows_zero:
             found.append(0)
             place += 1
         elif size in (0, -3) and place + (size == -3) >= len(dims):
@@ -155,11 +167,11 @@ def _changed_shapes() -> Rows:
     yield (
         "reshape",
         alias(
-            "dyn.reshape",
-            (Input("data"), Input("newshape")),
-            (attr("allowzero", "bool", False),),
+            "contrib_reverse_reshape",
+            DATA,
+            (attr("newshape", "ints"),),
             x="data",
-            shape=lambda given: shape_input(given["newshape"]),
+            shape=_from_the_right,
         ),
     )
     yield (
@@ -231,6 +243,23 @@ def _joined_and_repeated() -> Rows:
     )
 
 
+def _dynamic_slice(
+    data: Any, begin: Any, end: Any, strides: Any = None, axes: Any = None, slice_mode: str = "end"
+) -> Given:
+    """Bounds that are tensors or lists, one for each axis."""
+    if axes is not None or slice_mode != "end":
+        raise UsageError(R0205, "strided_slice: bounds that are tensors go with slice_mode end, without axes")
+    given = {"begin": begin, "end": end, "strides": strides}
+    for name, value in given.items():
+        if value is not None and not isinstance(value, Expr):
+            given[name] = const(as_list(value), "int64")
+    return {"data": data, **given}
+
+
+def _own_or_ones(given: Given) -> Any:
+    return const(np.ones(rank(given["data"])), "int64") if given["strides"] is None else given["strides"]
+
+
 def _slices_and_sizes() -> Rows:
     """Parts of tensors, and what their sizes are."""
     yield (
@@ -256,8 +285,10 @@ def _slices_and_sizes() -> Rows:
         "dynamic_strided_slice",
         alias(
             "dyn.strided_slice",
-            (Input("data"), Input("begin"), Input("end"), Input("strides")),
+            (Input("data"), Input("begin"), Input("end"), Input("strides", optional=True)),
             x="data",
+            strides=_own_or_ones,
+            function=_dynamic_slice,
         ),
     )
     yield (

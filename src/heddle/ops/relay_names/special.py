@@ -14,18 +14,15 @@ from heddle.ops.relay_names.rules import (
     Given,
     Rows,
     alias,
+    as_is,
     attr,
     axis_from,
     dims_of,
+    dtype_of,
     rank,
-    tensor_type,
     whole,
 )
-from heddle.support.diagnostics import IRTypeError
-
-
-def _dtype(name: str) -> Any:
-    return lambda given: str(tensor_type(given[name]).dtype)
+from heddle.support.diagnostics import IRTypeError, UsageError
 
 
 def _sizes(tensor: Any, what: str) -> list[int]:
@@ -34,10 +31,6 @@ def _sizes(tensor: Any, what: str) -> list[int]:
     if None in sizes:
         raise IRTypeError(R0203, f"{what} needs sizes that are known")
     return [size for size in sizes if size is not None]
-
-
-def _as_is(name: str, inputs: tuple[Input, ...], attrs: tuple[Any, ...], make: Any, dtype: Any) -> Any:
-    return "astype", alias(name, inputs, attrs, x=make, dtype=dtype)
 
 
 # ---- buffers and diagonals
@@ -80,8 +73,8 @@ def _length(rows: int, columns: int, k: int) -> int:
 
 
 def _diagonals() -> Rows:
-    yield _as_is(
-        "nn.fifo_buffer", (Input("data"), Input("buffer")), (attr("axis", "int"),), _fifo, _dtype("data")
+    yield as_is(
+        "nn.fifo_buffer", (Input("data"), Input("buffer")), (attr("axis", "int"),), _fifo, dtype_of("data")
     )
     attrs = (
         attr("k1", "int", 0),
@@ -90,7 +83,18 @@ def _diagonals() -> Rows:
         attr("sub_diag_right_align", "bool", False),
     )
     inputs = (Input("data"), Input("diagonal"))
-    yield _as_is("matrix_set_diag", inputs, attrs, _with_diagonals, _dtype("data"))
+    yield as_is(
+        "matrix_set_diag", inputs, attrs, _with_diagonals, dtype_of("data"), function=_matrix_set_diag
+    )
+
+
+def _matrix_set_diag(data: Any, diagonal: Any, k: Any = 0, align: str = "RIGHT_LEFT") -> Given:
+    first, last = k if isinstance(k, (tuple, list)) else (k, k)
+    above, _, below = align.partition("_")
+    if {above, below} - {"LEFT", "RIGHT"}:
+        raise UsageError(R0205, f"matrix_set_diag: align is like RIGHT_LEFT, got {align!r}")
+    sides = {"super_diag_right_align": above == "RIGHT", "sub_diag_right_align": below == "RIGHT"}
+    return {"data": data, "diagonal": diagonal, "k1": first, "k2": last, **sides}
 
 
 # ---- images
@@ -110,7 +114,7 @@ def _priors(given: Given) -> Any:
     center_y, center_x = np.meshgrid(y, x, indexing="ij")
     boxes = [np.stack([center_x - w, center_y - h, center_x + w, center_y + h], -1) for w, h in halves]
     found = np.stack(boxes, 2).reshape(1, -1, 4)
-    dtype = _dtype("data")(given)
+    dtype = dtype_of("data")(given)
     return const((np.clip(found, 0, 1) if given["clip"] else found).astype(dtype), dtype)
 
 
@@ -151,7 +155,7 @@ def _dilated(given: Given) -> Any:
 
 
 def _images() -> Rows:
-    yield _as_is(
+    yield as_is(
         "vision.multibox_prior",
         DATA,
         (
@@ -162,10 +166,10 @@ def _images() -> Rows:
             attr("clip", "bool", False),
         ),
         _priors,
-        _dtype("data"),
+        dtype_of("data"),
     )
     pair = (1, 1)
-    yield _as_is(
+    yield as_is(
         "image.dilation2d",
         (Input("data"), Input("weight")),
         (
@@ -177,7 +181,7 @@ def _images() -> Rows:
             attr("out_dtype", "dtype", ""),
         ),
         _dilated,
-        lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+        lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
     )
 
 
@@ -209,45 +213,17 @@ def _conv_in_blocks(given: Given) -> Any:
     return _transformed(made, "NCHW", out)
 
 
-def _dense_of_rows(given: Given, prefix: str, shape: Any) -> Any:
-    """A matrix of compressed rows as one with all elements; what comes twice is added."""
-    values, columns, ends = (given[f"{prefix}{name}"] for name in ("data", "indices", "indptr"))
-    if rank(values) != 1:
-        raise IRTypeError(R0205, "sparse operators take compressed rows, no blocks")
-    count = dims_of(values)[0]
-    positions = call_op("arange", 0, count, 1, dtype="int64")
-    rows = call_op("bucketize", positions, call_op("astype", ends, dtype="int64"), right=True)
-    rows = call_op("subtract", rows, const(1, "int64"))
-    places = call_op("stack", [rows, call_op("astype", columns, dtype="int64")], axis=1)
-    zeros = call_op("zeros", shape, dtype=str(tensor_type(values).dtype))
-    return call_op("scatter_nd", zeros, places, values, reduction="add")
-
-
-def _sparse_dense(given: Given) -> Any:
-    """data times the transposed sparse matrix; with `sparse_lhs`, that matrix times the transposed data."""
-    data = given["dense_data"]
-    shape = [dims_of(given["sparse_indptr"])[0] - 1, dims_of(data)[1]]
-    sparse = _dense_of_rows(given, "sparse_", shape)
-    left, right = (sparse, data) if given["sparse_lhs"] else (data, sparse)
-    return call_op("matmul", left, call_op("permute_dims", right, axes=[1, 0]))
-
-
-def _sparse_add(given: Given) -> Any:
-    data = given["dense_data"]
-    return call_op("add", data, _dense_of_rows(given, "sparse_", dims_of(data)))
-
-
 def _products() -> Rows:
     out = attr("out_dtype", "dtype", "")
-    yield _as_is(
+    yield as_is(
         "nn.contrib_dense_pack",
         (Input("data"), Input("weight")),
         (attr("weight_layout", "str", "NC"), attr("units", "int", None), out),
         _dense_pack,
-        lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+        lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
     )
     for name in ("nn.contrib_conv2d_NCHWc", "nn.contrib_depthwise_conv2d_NCHWc"):
-        yield _as_is(
+        yield as_is(
             name,
             (Input("data"), Input("kernel")),
             (
@@ -263,13 +239,8 @@ def _products() -> Rows:
                 out,
             ),
             _conv_in_blocks,
-            lambda given: str(given["out_dtype"] or _dtype("data")(given)),
+            lambda given: str(given["out_dtype"] or dtype_of("data")(given)),
         )
-    rows = tuple(Input(f"sparse_{name}") for name in ("data", "indices", "indptr"))
-    dense = (Input("dense_data"), *rows)
-    flag = (attr("sparse_lhs", "bool", False),)
-    yield _as_is("nn.sparse_dense", dense, flag, _sparse_dense, _dtype("dense_data"))
-    yield _as_is("nn.sparse_add", dense, (), _sparse_add, _dtype("dense_data"))
 
 
 # ---- numbers
@@ -312,7 +283,7 @@ def _stft(given: Given) -> Any:
     frames = call_op("take", data, const(places.reshape(-1), "int64"), axis=1)
     rows = dims_of(data)[0]
     frames = call_op("reshape", frames, [rows, *places.shape])
-    dtype = _dtype("data")(given)
+    dtype = dtype_of("data")(given)
     if window is None:
         window = const(np.ones(size, dtype), dtype)
     left = (length - size) // 2
@@ -354,7 +325,7 @@ def _numbers() -> Rows:
             axis=lambda given: 0,
         ),
     )
-    yield _as_is(
+    yield as_is(
         "fixed_point_multiply_per_axis",
         tuple(Input(name) for name in ("data", "fp_multiplier", "left_shift", "right_shift")),
         (
@@ -363,9 +334,9 @@ def _numbers() -> Rows:
             attr("axes", "ints"),
         ),
         _fixed_per_axis,
-        _dtype("data"),
+        dtype_of("data"),
     )
-    yield _as_is(
+    yield as_is(
         "stft",
         (Input("data"), Input("window", optional=True)),
         (
@@ -376,21 +347,30 @@ def _numbers() -> Rows:
             attr("onesided", "bool", True),
         ),
         _stft,
-        _dtype("data"),
+        dtype_of("data"),
+        lambda data, n_fft, hop_length=None, win_length=None, window=None, normalized=False, onesided=True: {
+            "data": data,
+            "window": window,
+            "n_fft": n_fft,
+            "hop_length": hop_length,
+            "win_length": win_length,
+            "normalized": normalized,
+            "onesided": onesided,
+        },
     )
-    yield _as_is(
+    yield as_is(
         "vm.shape_of",
         (Input("tensor"),),
         (attr("dtype", "dtype", "int64"),),
         lambda given: build_call_in("relay", "shape_of", (given["tensor"],), {"dtype": str(given["dtype"])}),
         lambda given: str(given["dtype"]),
     )
-    yield _as_is(
+    yield as_is(
         "vm.reshape_tensor",
         (Input("data"), Input("shape")),
         (attr("newshape", "ints"),),
         lambda given: call_op("reshape", given["data"], [int(size) for size in given["newshape"]]),
-        _dtype("data"),
+        dtype_of("data"),
     )
 
 
