@@ -20,7 +20,10 @@ LONG_FILE_LINES = 450
 """From here on the module's docstring says why, in a line `Over 450 lines: ...`."""
 MAX_FUNCTION_LINES = 80
 HIDDEN_IMPORTS_IN = ("driver", "facade", "__main__.py")
-OPTIONAL = ("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL")
+OPTIONAL = (
+    *("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL"),
+    *("pygments", "black"),
+)
 """Packages of extras: they may be imported where they are needed."""
 BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
 BROAD_EXCEPTS = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import importlib
 import operator
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,11 +40,59 @@ def kernel(*outputs: Any, name: str) -> Any:
 # ---- show
 
 
-@pytest.mark.parametrize("options", [{}, {"black_format": True}, {"black_format": False, "style": "light"}])
+@pytest.mark.parametrize("options", [{}, {"black_format": False}])
 def test_show_prints_the_text(options: Any, capsys: pytest.CaptureFixture[str]) -> None:
     for shown in (Model, Model["main"], Model["main"].params[0]):
         shown.show(**options)
         assert capsys.readouterr().out == f"{shown}\n"
+
+
+def plain(text: str) -> str:
+    """Text without the codes of a terminal."""
+    return re.sub("\x1b\\[[0-9;]*m", "", text)
+
+
+@pytest.mark.parametrize("style", ["light", "dark", "ansi", "friendly"])
+def test_a_style_gives_colours_and_nothing_else(style: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("pygments")
+    sch = tir.Schedule(_plus_one())
+    sch.get_sblock("B")
+    for shown in (Model, Model["main"], sch.trace):
+        shown.show(style=style)
+        printed = capsys.readouterr().out
+        assert "\x1b[" in printed and plain(printed) == f"{shown}\n"
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pygments")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    Model.show()
+    assert "\x1b[" in capsys.readouterr().out
+    monkeypatch.setenv("NO_COLOR", "1")
+    Model.show()
+    assert capsys.readouterr().out == f"{Model}\n"
+
+
+def test_unknown_styles_and_missing_packages(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pygments")
+    with pytest.raises(UsageError, match=r"S0706(.|\n)*friendly"):
+        Model.show(style="freindly")
+    monkeypatch.setattr("heddle.support.shown.find_spec", lambda name: None)
+    for options, package in (({"style": "light"}, "Pygments"), ({"black_format": True}, "Black")):
+        with pytest.warns(UserWarning, match=package):
+            Model.show(**options)
+        assert capsys.readouterr().out == f"{Model}\n"
+    assert Model._repr_html_() == f"<pre>{html.escape(str(Model))}</pre>"
+
+
+def _plus_one() -> Any:
+    a = te.placeholder((8,), "float32", name="A")
+    return kernel(a, te.compute((8,), lambda i: a[i] + 1.0, name="B"), name="f")
 
 
 def test_show_passes_options_of_the_text_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,8 +102,7 @@ def test_show_passes_options_of_the_text_on(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_schedule_shows_its_module_and_its_trace(capsys: pytest.CaptureFixture[str]) -> None:
-    a = te.placeholder((8,), "float32", name="A")
-    sch = tir.Schedule(kernel(a, te.compute((8,), lambda i: a[i] + 1.0, name="B"), name="f"))
+    sch = tir.Schedule(_plus_one())
     sch.split(sch.get_loops(sch.get_sblock("B"))[0], [None, 4])
     sch.trace.show(black_format=False)
     trace = capsys.readouterr().out
@@ -65,7 +113,8 @@ def test_a_schedule_shows_its_module_and_its_trace(capsys: pytest.CaptureFixture
 
 def test_notebooks_show_text_as_text() -> None:
     func = Model["main"].with_attr("mark", "<b>&")
-    assert func._repr_html_() == f"<pre>{html.escape(str(func))}</pre>"
+    shown = html.unescape(re.sub("<[^>]*>", "", func._repr_html_())).strip()
+    assert shown == str(func).strip()
     assert "&lt;b&gt;&amp;" in func._repr_html_() and "<b>" not in func._repr_html_()
 
 

@@ -75,3 +75,8 @@ S0705 = declare_code(
     "The distribution heddle-runtime holds what runs compiled files (`heddle.runtime.LibraryProgram`). "
     "Everything else is in heddle-compiler, which holds the runtime too.",
 )
+S0706 = declare_code(
+    "S0706",
+    "there is no such style",
+    "`show(style=...)` colours text: a style is light, dark, ansi, or the name of one of Pygments' styles.",
+)
