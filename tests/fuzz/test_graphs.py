@@ -233,6 +233,13 @@ EXAMPLES = {
         np.zeros((2, 1, 1, 5)),
         9,
     ),
+    "Unsqueeze by axes that fall and are an attribute": (
+        helper.make_node("Unsqueeze", ["x"], ["y"], axes=[1, 0]),
+        {"x": np.zeros(2)},
+        "reference",
+        np.zeros((1, 1, 2)),
+        12,
+    ),
     "QLinearMatMul along nothing": (
         helper.make_node("QLinearMatMul", [*"abcdefgh"], ["y"]),
         {

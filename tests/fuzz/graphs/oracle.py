@@ -376,6 +376,8 @@ def _applies(rule: Mapping[str, Any], node: NodeProto, given: Mapping[str, Any])
         return False
     if "some_negative" in rule and all(axis >= 0 for axis in attrs.get(rule["some_negative"], ())):
         return False
+    if "falls" in rule and (axes := list(attrs.get(rule["falls"], ()))) == sorted(axes):
+        return False
     for index, wanted in rule.get("holds", {}).items():
         if not _elements(node, given, int(index), lambda item, wanted=wanted: item in wanted):  # type: ignore[misc]
             return False
