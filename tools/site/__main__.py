@@ -19,7 +19,17 @@ ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"`[^`]*`(?!\])|\[([^\]\[]*)\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^(```|~~~)")
 _PARTS: dict[str, Sequence[str]] = {
-    "Start": ("readme", "tour", "pytorch", "serving", "debugging", "inspect-html", "jit", "precision"),
+    "Start": (
+        "readme",
+        "first-hour",
+        "tour",
+        "pytorch",
+        "serving",
+        "debugging",
+        "inspect-html",
+        "jit",
+        "precision",
+    ),
     "Guides": tuple(
         f"guides/{name}"
         for name in ("deploying", "dynamic-shapes", "memory", "extending", "from-tvm", "from-onnx-runtime")
