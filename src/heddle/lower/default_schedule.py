@@ -18,12 +18,14 @@ from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.lower.codes import L0401
+from heddle.prim.ops import equal
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.rules.along_rows import FEW_ROWS, AlongRows, size_of_few_rows
 from heddle.tir.schedule.rules.cpu import CPU_RULES
 from heddle.tir.schedule.rules.merged_axes import with_merged_axes
 from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
@@ -66,6 +68,7 @@ class ApplyDefaultSchedule(FunctionPass):
         rule, made = found.rule, found.func
         if rule.wants_rows:
             made = self._for_one_row(straight, made, failed)
+            made = self._for_few_rows(straight, made, failed)
         if rule.wants_columns:
             made = self._for_any_columns(straight, made, failed)
         marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
@@ -103,14 +106,21 @@ class ApplyDefaultSchedule(FunctionPass):
         if size is None or not turns_for_each_row(made, size):
             return made
         one = self._scheduled(with_one_column(func, size), failed)
-        return made if one is None else either(size, one.func, made)
+        return made if one is None else either(equal(size, 1), one.func, made)
 
     def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where it is a product of any number of rows, with loops of their own for
         one."""
         size = size_of_one_row(func)
         one = None if size is None else self._scheduled(with_one_column(func, size), failed)
-        return made if size is None or one is None else either(size, one.func, made)
+        return made if size is None or one is None else either(equal(size, 1), one.func, made)
+
+    def _for_few_rows(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
+        """The scheduled function; where it transposes weights for any number of rows, with loops for a few
+        that read them as they are."""
+        size = size_of_few_rows(func)
+        few = None if size is None else self._apply(AlongRows(has_few_rows=True), func, failed, Schedule)
+        return made if size is None or few is None else either(size <= FEW_ROWS, few.func, made)
 
     def _apply(self, rule: ScheduleRule, func: PrimFunc, failed: list[str], begin: Begin) -> Schedule | None:
         try:

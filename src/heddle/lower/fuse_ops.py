@@ -27,6 +27,7 @@ from heddle.prim.nodes import Call as PrimCall
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
+from heddle.tir.schedule.rules.along_rows import reads_along_rows
 
 FUSION_BOUNDARY = "fusion_boundary"
 """Attribute of functions that become loop functions: why fusion ended there, at each of their calls."""
@@ -97,6 +98,7 @@ class _Fuser(BlockFuser):
 
     def _graph(self, block: BindingBlock, used_later: set[Var]) -> dict[Var, FusionNode]:
         nodes: dict[Var, FusionNode] = {}
+        made_by: dict[Var, Expr] = {}
         for index, binding in enumerate(block.bindings):
             var, value = binding.var, binding.value
             escapes = not var.is_dataflow or var in used_later
@@ -106,8 +108,21 @@ class _Fuser(BlockFuser):
                     nodes[source].users.append(node)
                     nodes[source].user_patterns.append(self._edge_pattern(source, var, node.pattern))
                     nodes[source].repeats.append(_repeats(source, var))
-            nodes[var] = node
+                    if self._reads_along_rows(source, made_by.get(source), value):
+                        nodes[source].turns_for = node
+            nodes[var], made_by[var] = node, value
         return nodes
+
+    def _reads_along_rows(self, source: Var, made_by: Expr | None, user: Expr) -> bool:
+        """Whether a call is of a product that is better off without the transposition that makes a factor."""
+        call, move = loop_call(user), None if made_by is None else loop_call(made_by)
+        if call is None or move is None or self._pattern(call[0]) is not OpPattern.OUT_EWISE_FUSABLE:
+            return False
+        func, moves, args = self.module[call[0]], self.module[move[0]], call[1].fields
+        if self._pattern(move[0]) is not OpPattern.INJECTIVE or args.count(source) != 1:
+            return False
+        assert isinstance(func, PrimFunc) and isinstance(moves, PrimFunc)
+        return reads_along_rows(func, args.index(source), moves)
 
     def _is_costly(self, value: Expr) -> bool:
         called = loop_call(value)

@@ -4,7 +4,8 @@ A node is fused with its immediate post-dominator (the node through which all it
 node on the
 ways between them is of a kind that can be computed in one loop nest. The rules, by the pattern of the group:
 - a contraction takes elementwise and broadcast work that follows it;
-- elementwise, broadcast and injective work goes into what follows, up to and including a reduction.
+- elementwise, broadcast and injective work goes into what follows, up to and including a reduction;
+- a transposition goes into a contraction of few rows, which then reads its operand as it was.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ _KINDS = {
 @dataclass(eq=False, slots=True)
 class FusionNode:
     """A binding: its pattern, and who uses its result. `escapes` marks results that are needed outside the
-    block, `is_costly` work that takes much longer than to read its result, and `repeats` the users that would
-    do the work again for every element that they make of one."""
+    block, `is_costly` work that takes much longer than to read its result, `repeats` the users that would
+    do the work again for every element that they make of one, and `turns_for` the contraction that is better
+    off without this transposition of an operand of its own."""
 
     key: Hashable
     index: int
@@ -40,6 +42,7 @@ class FusionNode:
     users: list[FusionNode] = field(default_factory=list)
     user_patterns: list[OpPattern] = field(default_factory=list)
     repeats: list[bool] = field(default_factory=list)
+    turns_for: FusionNode | None = None
     parent: FusionNode | None = None
     depth: int = 0
     way: OpPattern = OpPattern.ELEMENTWISE
@@ -131,8 +134,10 @@ def _refusal(node: FusionNode) -> str:
         found = _contraction_refusal(node, target, sink)
     elif group.pattern is OpPattern.COMM_REDUCE:
         found = "a reduction is complete only after its last element"
-    else:
+    elif node.turns_for is not target or len(group.members) > 1:
         found = _map_refusal(node, target, group, sink)
+    else:
+        found = ""
     return found or _size_refusal(node) or _repetition_refusal(node)
 
 

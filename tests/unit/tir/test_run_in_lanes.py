@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from heddle.codegen import compile_kernels
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Sequential
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Let, Var
 from heddle.prim.ops import const, max_value, maximum, min_value, minimum, multiply
 from heddle.target import Target
 from heddle.tir.nodes import BufferStore, For, ForKind, IfThenElse, PrimFunc, decl_buffer, seq
+from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.run_in_lanes import MAP, REDUCTION, RunInLanes
 from tests.unit.codegen.kernel_runner import Kernels
 
@@ -52,6 +55,35 @@ def test_reductions_of_symbolic_length(operator: str, dtype: str) -> None:
             np.testing.assert_allclose(out[0], OPERATORS[operator][2](a), rtol=2e-5)
         else:
             assert operator in ("max", "min") or out[0] == (operator == "product")
+
+
+@pytest.mark.parametrize("size", [None, 7, 16, 67, 129])
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_reductions_side_by_side(operator: str, size: int | None) -> None:
+    """They take their steps together, in vectors of their own."""
+    n = Var("n", "int64") if size is None else size
+    rows, i, r, c = (Var(name, "int64") for name in ("rows", "i", "r", "c"))
+    a, s = decl_buffer((6, n), "float32", "A"), decl_buffer((2, 3), "float32", "S")
+    combine, identity, wanted = OPERATORS[operator]
+    body = BufferStore(s, combine(s[r, c], a[r * 3 + c, i]), (r, c))
+    for var, count in ((c, 3), (r, 2)):
+        body = For(var, 0, count, ForKind.UNROLLED, body)
+    begin = For(rows, 0, 6, ForKind.SERIAL, BufferStore(s, identity("float32"), (rows // 3, rows % 3)))
+    loop = For(i, 0, n, ForKind.SERIAL, body, annotations={REDUCTION: True})
+    func = PrimFunc([a, s], seq(begin, loop), attrs=ATTRS)
+    made = Sequential((FlattenBuffer(), RunInLanes(256)))(IRModule.from_expr(func))
+    vectors = [
+        node for node in walk(made["f"].body) if isinstance(node, For) and node.kind is ForKind.VECTORIZED
+    ]
+    assert bool(vectors) == (size != 7)
+    run = Kernels(compile_kernels(func, HOST))
+    for length in SIZES if size is None else (size,):
+        data = np.random.default_rng(length).uniform(0.8, 1.2, (6, length)).astype("float32")
+        out = np.empty((2, 3), "float32")
+        run("f", data, out)
+        if length:
+            each = [wanted(row) for row in data]
+            np.testing.assert_allclose(out.reshape(-1), each, rtol=2e-5)
 
 
 @pytest.mark.parametrize("size", [15, 16, 17, 64, 100, 129])

@@ -12,16 +12,19 @@
                                           for l in 0 .. 16 (vectorized): if n // 16 * 16 + l < n: ...
 
 A marked parallel loop becomes a parallel loop over runs of 1,024 elements, each of which is as above.
+Unrolled loops inside a marked reduction are reductions side by side: each has vectors of its own, and all
+take a step together.
 
-The order of a sum depends on the width of the vectors alone. A marked loop that is no reduction into one
-place, or no plain statement, or shorter than one vector, runs in its own order. Requires: flat buffers. Runs
-before VectorizeLoop.
+The order of a sum depends on the width of the vectors alone, and on how many sums there are side by side. A
+marked loop that is no reduction into one place, or no plain statement, or shorter than one vector, runs in
+its own order. Requires: flat buffers. Runs before VectorizeLoop.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
@@ -66,6 +69,10 @@ _RUN = 1024
 """Elements of a parallel loop that are one run of vectors."""
 CHAINS = 4
 """Vectors that a reduction keeps: one addition takes as long as several can be under way."""
+_CHAINS_SIDE_BY_SIDE = 8
+"""Vectors of all reductions side by side, if those have no more themselves."""
+_MOST_SIDE_BY_SIDE = 32
+"""Reductions whose vectors may be registers."""
 _Operator = type[Add] | type[Mul] | type[Max] | type[Min]
 _IDENTITIES: dict[_Operator, Callable[[str], PrimExpr]] = {
     Add: lambda dtype: constant(0, dtype),
@@ -109,9 +116,11 @@ class _Loops(Rewriter):
         is_map = bool(node.annotations.get(MAP))
         marked = is_map if node.kind is ForKind.PARALLEL else node.annotations.get(REDUCTION) or is_map
         is_loop = node.kind in (ForKind.SERIAL, ForKind.PARALLEL)
-        if not marked or not is_loop or not isinstance(node.body, BufferStore):
+        around = [] if is_map or not marked else _side_by_side(node)
+        store = around[-1].body if around else node.body
+        if not marked or not is_loop or not isinstance(store, BufferStore):
             return self.default(node)
-        lanes = self._bits // max(8, node.body.value.dtype.bits)
+        lanes = self._bits // max(8, store.value.dtype.bits)
         if lanes < 2 or (isinstance(node.extent, IntImm) and node.extent.value < lanes):
             return node
         if node.kind is ForKind.PARALLEL:
@@ -119,8 +128,24 @@ class _Loops(Rewriter):
         if is_map:
             step = _map_step(node)
             return seq(*_blocks(step, node.min, node.extent, lanes, _guarded(step)))
-        found = reduction_of(node)
-        return node if found is None else _in_lanes(node, found, lanes)
+        found = reduction_of(replace(node, body=store))
+        return node if found is None else _in_lanes(node, around, found, lanes)
+
+
+def _side_by_side(loop: For) -> list[For]:
+    """The unrolled loops inside a marked one, over reductions that take their steps together."""
+    found: list[For] = []
+    inner = loop.body
+    while isinstance(inner, For) and inner.kind is ForKind.UNROLLED and isinstance(inner.extent, IntImm):
+        found.append(inner)
+        inner = inner.body
+    is_few = prod(_extent(each) for each in found) <= _MOST_SIDE_BY_SIDE
+    return found if is_few and all(is_const_int(each.min, 0) for each in found) else []
+
+
+def _extent(loop: For) -> int:
+    assert isinstance(loop.extent, IntImm)
+    return int(loop.extent.value)
 
 
 def _runs(loop: For, lanes: int) -> For:
@@ -164,37 +189,58 @@ def reduction_of(loop: For) -> _Reduction | None:
     return _Reduction(store, type(value), term)
 
 
-def _in_lanes(loop: For, found: _Reduction, lanes: int) -> Stmt:
-    """Partial results in several vectors, then in one, then halves of it, and at last the place itself."""
+def _in_lanes(loop: For, around: Sequence[For], found: _Reduction, lanes: int) -> Stmt:
+    """Partial results in several vectors, then in one, then halves of it, and at last the place itself; the
+    same for each of the reductions side by side."""
     dtype, index_dtype = found.store.value.dtype, loop.loop_var.dtype
-    is_short = isinstance(loop.extent, IntImm) and loop.extent.value < CHAINS * lanes
-    wide = lanes if is_short else CHAINS * lanes
-    partial = decl_buffer((wide,), str(dtype), f"{found.store.buffer.name}_lanes", scope="local")
-
-    nothing = _IDENTITIES[found.operator](str(dtype))
+    count = prod(_extent(each) for each in around)
+    chains = max(1, min(CHAINS, _CHAINS_SIDE_BY_SIDE // count))
+    is_short = isinstance(loop.extent, IntImm) and loop.extent.value < chains * lanes
+    wide = lanes if is_short else chains * lanes
+    partial = decl_buffer((count * wide,), str(dtype), f"{found.store.buffer.name}_lanes", scope="local")
+    nothing, begins = _IDENTITIES[found.operator](str(dtype)), _number(around, index_dtype) * wide
 
     def step(place: PrimExpr, lane: Var) -> Stmt:
         term = substitute(found.term, {loop.loop_var: place})
-        return BufferStore(partial, found.operator(BufferLoad(partial, (lane,)), term), (lane,))
+        index = (begins + lane,)
+        return _each(around, BufferStore(partial, found.operator(BufferLoad(partial, index), term), index))
 
     def last_step(place: PrimExpr, lane: Var, is_there: PrimExpr) -> Stmt:
         """All lanes are stored: a vector that is stored under a mask does not stay in a register."""
         term = if_then_else(is_there, substitute(found.term, {loop.loop_var: place}), nothing)
-        return BufferStore(partial, found.operator(BufferLoad(partial, (lane,)), term), (lane,))
+        index = (begins + lane,)
+        return _each(around, BufferStore(partial, found.operator(BufferLoad(partial, index), term), index))
 
     first = Var("l", index_dtype)
     identity = BufferStore(partial, nothing, (first,))
-    stmts: list[Stmt] = [AllocBuffer(partial), _vector(first, wide, identity)]
+    stmts: list[Stmt] = [AllocBuffer(partial), _vectors(first, count * wide, wide, identity)]
     begin, left = loop.min, loop.extent
     for width in dict.fromkeys((wide, lanes)):
         stmts += _blocks(step, begin, left, width, last_step if width == lanes else None)
         begin, left = begin + floordiv(left, width) * width, floormod(left, width)
-    while wide > 1:
-        wide //= 2
-        stmts.append(_folded(found.operator, partial, wide, index_dtype))
-    result = BufferLoad(partial, (const(0, index_dtype),))
+    folds, half = list[Stmt](), wide
+    while half > 1:
+        half //= 2
+        folds.append(_folded(found.operator, partial, begins, half, index_dtype))
     place = BufferLoad(found.store.buffer, found.store.indices)
-    return seq(*stmts, replace(found.store, value=found.operator(place, result)))
+    result = replace(found.store, value=found.operator(place, BufferLoad(partial, (begins,))))
+    folded = _each(around, seq(*folds, result))
+    return seq(*stmts, with_fresh_definitions(folded, definitions(folded)))
+
+
+def _number(around: Sequence[For], dtype: DataType) -> PrimExpr:
+    """Which of the reductions side by side it is."""
+    number: PrimExpr = const(0, dtype)
+    for loop in around:
+        number = number * loop.extent + loop.loop_var
+    return number
+
+
+def _each(around: Sequence[For], body: Stmt) -> Stmt:
+    """What is done for each of the reductions side by side."""
+    for loop in reversed(around):
+        body = replace(loop, body=body)
+    return body
 
 
 def _guarded(step: _Step) -> _LastStep:
@@ -222,10 +268,20 @@ def _vector(lane: Var, width: int, body: Stmt) -> For:
     return For(lane, const(0, lane.dtype), const(width, lane.dtype), ForKind.VECTORIZED, body)
 
 
-def _folded(operator: _Operator, partial: Buffer, half: int, dtype: DataType) -> Stmt:
+def _vectors(lane: Var, count: int, width: int, body: Stmt) -> Stmt:
+    """A statement for each of `count` lanes, vector by vector."""
+    if count == width:
+        return _vector(lane, width, body)
+    number = Var("v", lane.dtype)
+    moved = substitute_stmt(body, {lane: number * width + lane})
+    every = const(count // width, lane.dtype)
+    return For(number, const(0, lane.dtype), every, ForKind.UNROLLED, _vector(lane, width, moved))
+
+
+def _folded(operator: _Operator, partial: Buffer, begins: PrimExpr, half: int, dtype: DataType) -> Stmt:
     """The lower half of the partial results combined with the upper one."""
     lane = Var("l", dtype)
-    index: PrimExpr = lane if half > 1 else const(0, dtype)
+    index: PrimExpr = begins + lane if half > 1 else begins
     value = operator(BufferLoad(partial, (index,)), BufferLoad(partial, (index + half,)))
     store = BufferStore(partial, value, (index,))
     return _vector(lane, half, store) if half > 1 else store

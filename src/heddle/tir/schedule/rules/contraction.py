@@ -32,6 +32,7 @@ from heddle.tir.schedule.rules.deep_contraction import (
     prefetch_weights,
     schedule_in_depth,
 )
+from heddle.tir.schedule.rules.edges import inline_unpad, read_in_place
 from heddle.tir.schedule.rules.elementwise import schedule_map
 from heddle.tir.schedule.rules.merged_rows import with_merged_rows
 from heddle.tir.schedule.rules.one_row import has_one_row
@@ -53,6 +54,7 @@ from heddle.tir.schedule.rules.rule import (
 )
 from heddle.tir.schedule.rules.straight_loops import runs_straight
 from heddle.tir.schedule.rules.tile_contraction import TileBlock, choose_tile_block, schedule_in_tiles
+from heddle.tir.schedule.rules.transpose import schedule_transposed
 from heddle.tir.schedule.rules.widened_rows import gains_by_widening, widen_rows
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.tree import find_block
@@ -87,7 +89,9 @@ class Contraction(ScheduleRule):
         if not _lanes_last(block_of(sch, handle), axes.n) and not _has_own_axes(block_of(sch, handle)):
             return None
         sch = sch.copy()
-        _schedule(sch, handle, axes, tile, tiles, merged.view if merged is not None else None)
+        view = merged.view if merged is not None else None
+        _schedule_producers(sch, handle, view, target)
+        _schedule(sch, handle, axes, tile, tiles, view)
         return sch
 
 
@@ -110,12 +114,7 @@ def _schedule(
     sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, tiles: TileBlock | None, view: str | None
 ) -> None:
     """`view`: a block that only gives the data other indices."""
-    producers = [producer.name for producer in sch.get_producers(handle)]
     count = _ragged_rows(sch, handle, axes, tile)
-    inline_maps(sch, keep=producers)
-    for name in producers:
-        if name != view:
-            schedule_map(sch, SBlockRV(name))
     widens = tiles is None and gains_by_widening(sch, handle, axes, tile)
     pads = pad_edges(sch, handle, axes, tile, keeps_rows=widens)
     if widens:
@@ -164,6 +163,15 @@ def _schedule(
     _prefetch_weights(sch, handle, axes, tile, loops)
 
 
+def _schedule_producers(sch: Schedule, handle: SBlockRV, view: str | None, target: Target) -> None:
+    """What makes the operands has loops of its own, before the product; other maps go into their readers."""
+    producers = [producer.name for producer in sch.get_producers(handle)]
+    inline_maps(sch, keep=producers)
+    for name in producers:
+        if name != view and not schedule_transposed(sch, SBlockRV(name), target):
+            schedule_map(sch, SBlockRV(name))
+
+
 def _ragged_rows(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> PrimExpr | None:
     """How many rows the data has, where tiles may not divide them."""
     for axis in block_of(sch, handle).iter_vars:
@@ -208,7 +216,7 @@ def pad_edges(
     result: dict[str, str] = {}
     for new in made:
         if new.name in after:
-            _inline_unpad(sch, new)
+            inline_unpad(sch, new)
         else:
             result[new.name] = "n" if _pads_lanes(sch, new, handle, axes) else "m"
     rows = [name for name, axis in result.items() if axis == "m"]
@@ -216,7 +224,7 @@ def pad_edges(
         for name in rows:
             try_primitive(sch, partial(sch.clamp_padding, name))
         return result
-    return {name: axis for name, axis in result.items() if name not in rows or not _read_in_place(sch, name)}
+    return {name: axis for name, axis in result.items() if name not in rows or not read_in_place(sch, name)}
 
 
 def _edges(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> list[int]:
@@ -254,23 +262,6 @@ def packed_copy(sch: Schedule, handle: SBlockRV, axes: Axes) -> SBlockRV:
     reads = [region.buffer for region in block.reads]
     made: SBlockRV = sch.cache_read(handle, reads.index(weights.buffer), "global")
     return made
-
-
-def _read_in_place(sch: Schedule, pad: str) -> bool:
-    """Whether rows can be read where they are, the last one again beyond the end."""
-
-    def inline() -> None:
-        sch.clamp_padding(pad)
-        sch.compute_inline(pad)
-
-    return try_primitive(sch, inline)
-
-
-def _inline_unpad(sch: Schedule, handle: SBlockRV) -> None:
-    """The copy of the unpadded part goes into the epilogue, if there is one."""
-    block = block_of(sch, handle)
-    if block.writes[0].buffer not in sch.func.buffers:
-        sch.compute_inline(handle)
 
 
 def _pads_lanes(sch: Schedule, pad: SBlockRV, handle: SBlockRV, axes: Axes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from heddle.tir.schedule.rules.along_rows import AlongRows
 from heddle.tir.schedule.rules.attention import Attention
 from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.convolution import ConvolutionRule
@@ -17,6 +18,7 @@ CPU_RULES: tuple[ScheduleRule, ...] = (
     Transpose(),
     Elementwise(),
     ConvolutionRule(),
+    AlongRows(),
     Contraction(),
     Attention(),
     Window(),

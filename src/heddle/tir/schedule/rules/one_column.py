@@ -15,7 +15,6 @@ from __future__ import annotations
 from heddle.ir.node import Map, replace
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Var, constant
-from heddle.prim.ops import equal
 from heddle.prim.substitute import free_vars
 from heddle.tir.nodes import (
     Buffer,
@@ -84,13 +83,14 @@ def _over(buffer: Buffer, size: Var) -> Buffer:
     return made
 
 
-def either(size: Var, one: PrimFunc, general: PrimFunc) -> PrimFunc:
-    """The function that does what `one` does where the size is one, and else what `general` does."""
-    first, second = fresh_copy(general, one.body), general.body
+def either(condition: PrimExpr, special: PrimFunc, general: PrimFunc) -> PrimFunc:
+    """The function that does what `special` does where a condition on sizes holds, and else what `general`
+    does."""
+    first, second = fresh_copy(general, special.body), general.body
     assert isinstance(first, SBlockRealize) and isinstance(second, SBlockRealize)
     used = {node.buffer for node in walk(first) if isinstance(node, (BufferLoad, BufferStore))}
-    declared = [DeclBuffer(b) for b in one.buffers if b in used and b not in general.buffers]
-    body = IfThenElse(equal(size, 1), seq(*declared, first.block.body), second.block.body)
+    declared = [DeclBuffer(b) for b in special.buffers if b in used and b not in general.buffers]
+    body = IfThenElse(condition, seq(*declared, first.block.body), second.block.body)
     allocated = (*first.block.alloc_buffers, *second.block.alloc_buffers)
     block = replace(second.block, body=body, alloc_buffers=allocated)
     forms = int(general.attrs.get(ANY_COLUMNS, 0)) + 1

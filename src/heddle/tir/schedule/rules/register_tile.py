@@ -43,7 +43,7 @@ class Tile:
         return self.vectors * self.lanes
 
 
-def _factors(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
+def factors(block: SBlock) -> tuple[BufferLoad, BufferLoad] | None:
     """The two loads that are multiplied."""
     written = {region.buffer for region in block.writes}
     for node in walk(block.body):
@@ -58,7 +58,7 @@ def classify(block: SBlock) -> Axes | None:
     """Which axes of a contraction are rows, columns and batches, by which operand uses them; None for other
     blocks.
     """
-    loads = _factors(block)
+    loads = factors(block)
     if loads is None or not isinstance(block.body, BufferStore):
         return None
     spatial = [axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar]
@@ -81,7 +81,7 @@ def classify(block: SBlock) -> Axes | None:
 
 def operands(block: SBlock, axes: Axes) -> tuple[BufferLoad, BufferLoad]:
     """The loads of a contraction's data and of its weights."""
-    loads = _factors(block)
+    loads = factors(block)
     assert loads is not None
     return loads[::-1] if axes.n in free_vars(*loads[0].indices) else loads
 
