@@ -14,6 +14,7 @@ A `.heddle` file has for it, beside the sections of its modules (`heddle.runtime
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import threading
 import weakref
@@ -70,6 +71,7 @@ class LibraryProgram:
         self._program = handle(opened)
         close = self._function("close", None, handle)
         self._close = weakref.finalize(self, close, self._program)
+        self._close.atexit = False  # other threads may run it until the process has ended
         self._run = self._function(
             "run", ctypes.c_int, handle, ctypes.c_char_p, ctypes.POINTER(_Header), ctypes.c_int
         )
@@ -90,13 +92,12 @@ class LibraryProgram:
         return ctypes.CFUNCTYPE(result, *arguments)(address)
 
     def run(self, *arrays: Any, function: str = "main") -> tuple[np.ndarray[Any, Any], ...]:
-        """Call a function and return its outputs, each an array of the caller's own. A tuple in the result is
-        flat here.
+        """Call a function and return its outputs (of a tuple its fields), each an array of the caller's own.
 
         Dtypes: those that have a byte or more an element; arrays need not be contiguous.
 
-        Raises: TrapTypeError U0403 for an argument, or an output, that is no such array; Trap U0404 with the
-        program's own message for what fails in it.
+        Raises: TrapTypeError U0403 for an argument, or an output, that is no such array (a tuple in a
+        tuple, a shape, a string); Trap U0404 with the program's own message for what fails in it.
         """
         kept = [_as_array(array, index) for index, array in enumerate(arrays)]
         headers = [_header_of(array) for array in kept]
@@ -104,7 +105,7 @@ class LibraryProgram:
         with self._lock:
             if not self._close.alive:
                 raise UsageError(U0515, f"the program of {self.path} is closed")
-            if self._run(self._program, function.encode(), pointers, len(headers)) != 0:
+            if self._run(self._program, _name_in_c(function), pointers, len(headers)) != 0:
                 raise Trap(U0404, (self._error(self._program) or b"").decode(errors="replace"))
             return tuple(_copied(self._output(self._program, i)) for i in range(self._count()))
 
@@ -131,7 +132,7 @@ def _loaded(path: str) -> Addresses:
     if is_artefact:
         return _image_of(path).address
     try:
-        library = ctypes.CDLL(str(Path(path).absolute()))
+        library = load_library(path)
     except (OSError, ValueError) as error:
         raise UsageError(S0102, f"cannot load {path}: {error}") from error
 
@@ -144,18 +145,50 @@ def _loaded(path: str) -> Addresses:
     return address
 
 
+_libraries: dict[Path, dict[tuple[int, ...], ctypes.CDLL | None]] = {}
+"""What `load_library` gave, by the file's name and identity; None where the system gave an older one."""
+_libraries_lock = threading.Lock()
+
+
+def load_library(path: str | os.PathLike[str]) -> ctypes.CDLL:
+    """The library in a file as the file is now. The system takes a name that it knows for what it had under
+    that name, so a file that replaced another is loaded by another name of it ("folder/./model.so").
+
+    Raises: OSError where it cannot be read or loaded, and where it was written over while it was loaded;
+    ValueError for a name with a zero byte.
+    """
+    file = Path(path).absolute()
+    identity = _identity(file)
+    with _libraries_lock:
+        known = _libraries.setdefault(file, {})
+        if identity not in known:
+            found = ctypes.CDLL(os.path.join(file.parent, "./" * len(known) + file.name))
+            is_new = all(other is None or found._handle != other._handle for other in known.values())
+            known[identity] = found if is_new else None
+        library = known[identity]
+    if library is None:
+        raise OSError(errno.EBUSY, "it was written over while it was loaded; replace files instead")
+    return library
+
+
+def _identity(path: str | Path) -> tuple[int, ...]:
+    """What tells a file from another, and from one that took its place."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
 _images: dict[tuple[int, ...], tuple[Image, SectionTable]] = {}
 """What was linked, by the file's identity; with the mapping, which code points into."""
 _images_lock = threading.Lock()
 
 
 def _image_of(path: str) -> Image:
-    status = os.stat(path)
-    identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    identity = _identity(path)
     with _images_lock:
         if identity not in _images:
             table = open_artefact(path)
             _images[identity] = _linked(path, table), table
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(table))  # threads read it after the interpreter's end
         return _images[identity][0]
 
 
@@ -180,6 +213,11 @@ def _linked(path: str, table: SectionTable) -> Image:
     tables = sections[TABLES]
     start = np.frombuffer(tables.data, np.uint8).ctypes.data - tables.offset
     return Image(list(objects), {ARTEFACT: start})
+
+
+def _name_in_c(name: str) -> bytes:
+    """A name as C reads it. C ends one at a zero byte, which becomes a byte that no name has."""
+    return name.encode(errors="surrogatepass").replace(b"\0", b"\xff")
 
 
 def _as_array(value: Any, index: int) -> np.ndarray[Any, Any]:

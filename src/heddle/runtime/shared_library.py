@@ -20,7 +20,7 @@ from pathlib import Path
 from heddle.runtime.artefact import Section, SectionTable, parse_artefact, section_table
 from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.codes import F0109, U0506, U0507
-from heddle.runtime.library_program import ARTEFACT, CORE, NEEDS, TABLES
+from heddle.runtime.library_program import ARTEFACT, CORE, NEEDS, TABLES, load_library
 from heddle.runtime.linker import archive_command, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
 from heddle.runtime.native.abi import ProgramTables
@@ -139,7 +139,7 @@ def read_library(path: str | os.PathLike[str]) -> SectionTable:
     F01.. for a damaged one.
     """
     try:
-        library = ctypes.CDLL(str(Path(path).absolute()))
+        library = load_library(path)
     except (OSError, ValueError) as error:
         raise UsageError(S0102, f"cannot load {os.fspath(path)}: {error}") from error
     data = _artefact_in(library, "")

@@ -152,7 +152,7 @@ def test_an_input_begins_where_its_offset_says():
         library.end()
 
 
-def test_results_that_are_no_tensors_are_no_outputs():
+def test_results_that_are_no_tensors_are_outputs_without_a_tensor():
     with c_machine() as machine:
 
         def number(args, result):
@@ -164,9 +164,15 @@ def test_results_that_are_no_tensors_are_no_outputs():
             machine.memory.set(machine.memory.at(pair), 0, struct.pack("<iiq", Kind.INT, 0, 5) * 2)
             return machine.call("heddle_make_tuple", 0, result, 2, pair)
 
-        library = Library(machine, number=(number, 0), numbers=(numbers, 0))
+        def nothing(args, result):
+            return Status.DONE
+
+        library = Library(machine, number=(number, 0), numbers=(numbers, 0), nothing=(nothing, 0))
         assert library.outputs() == []
-        assert library.run("number") == Status.DONE
+        for name in ("number", "nothing"):
+            assert library.run(name) == Status.DONE
+            assert library.outputs() == [0]
+        assert library.run("missing") == Status.FAILED
         assert library.outputs() == []
         assert library.run("numbers") == Status.DONE
         assert library.outputs() == [0, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -227,6 +228,97 @@ def test_without_llvm_with_threads_after_a_fork_and_to_the_end_of_the_process(
     settings = {**environment(), "HEDDLE_NUM_THREADS": threads}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=settings)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+OTHERS = {
+    "shape": ("R.shape_of(x)", "no tensor"),
+    "string": ("R.str('text')", "no tensor"),
+    "value": ("R.prim_value(n)", "no tensor"),
+    "tuple": ("(x, (x, x))", "no tensor"),
+    "mixed": ("(x, R.shape_of(x))", "no tensor"),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_a_result_that_is_no_tensor_is_refused(case: str, tmp_path: Path) -> None:
+    result, words = OTHERS[case]
+    path = tmp_path / "others.heddle"
+    mod = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n    def main(x: R.Tensor(('n',), 'float32')):\n"
+        f"        n = T.int64()\n        return {result}\n"
+    )
+    heddle.compile(mod).export_library(path)
+    with pytest.raises(TrapTypeError, match=words) as caught:
+        LibraryProgram(path).run(np.ones(3, "float32"))
+    assert caught.value.code == "U0403"
+
+
+def test_a_name_with_a_zero_byte_is_no_shorter_name(library: Library) -> None:
+    program = LibraryProgram(library())
+    for name in ("twice\0more", "\0", "\ud800"):
+        with pytest.raises(Trap, match="no such function"):
+            program.run(np.ones(3, "float32"), function=name)
+
+
+ADDS = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        return R.add(x, R.const({number}, "float32"))
+"""
+
+
+@pytest.mark.parametrize("suffix", ["so", "heddle"])
+def test_a_file_that_replaced_another_is_the_new_one(suffix: str, tmp_path: Path) -> None:
+    path, x = tmp_path / f"replaced.{suffix}", np.zeros(3, "float32")
+    programs = []
+    for number in (1, 2, 3):
+        path.unlink(missing_ok=True)
+        heddle.compile(from_source(ADDS.format(number=number))).export_library(path)
+        programs += [LibraryProgram(path), LibraryProgram(path)]
+        machine = VirtualMachine(heddle.runtime.load_module(path), heddle.cpu())
+        assert machine["main"](heddle.runtime.tensor(x)).numpy()[0] == number
+    assert [program.run(x)[0][0] for program in programs] == [1, 1, 2, 2, 3, 3]
+
+
+def test_a_library_that_was_written_over_is_refused(tmp_path: Path) -> None:
+    path, other = tmp_path / "over.so", tmp_path / "other.so"
+    for file, number in ((path, 1), (other, 2)):
+        heddle.compile(from_source(ADDS.format(number=number))).export_library(file)
+    program = LibraryProgram(path)
+    os.utime(path, ns=(1, 1))  # as after a copy onto it; a real one would change code that is running
+    with pytest.raises(UsageError, match=r"S0102(.|\n)*written over") as caught:
+        LibraryProgram(path)
+    assert caught.value.code == "S0102"
+    other.replace(path)
+    x = np.zeros(3, "float32")
+    assert (LibraryProgram(path).run(x)[0][0], program.run(x)[0][0]) == (2, 1)
+
+
+ENDS = """
+import sys, threading
+import numpy
+from heddle.runtime import LibraryProgram
+program = LibraryProgram(sys.argv[1])
+x = numpy.ones((20000, 3), "float32")
+started = threading.Semaphore(0)
+def work():
+    while True:
+        program.run(x, numpy.float32(1))
+        started.release()
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(8):
+    started.acquire()
+"""
+
+
+def test_a_process_ends_while_threads_run_a_program(library: Library) -> None:
+    command = [sys.executable, "-c", ENDS, str(library())]
+    for _ in range(5):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 STEPS = """

@@ -199,7 +199,7 @@ entry:
 define ptr @heddle_open() {
 entry:
   call void @set_up()
-  %v.1 = call ptr @calloc(i64 1, i64 1192)
+  %v.1 = call ptr @calloc(i64 1, i64 1200)
   %v.5 = icmp ne ptr %v.1, null
   br i1 %v.5, label %then.2, label %after.4
 then.2:
@@ -240,145 +240,150 @@ define i32 @heddle_run(ptr %program, ptr %name, ptr %inputs, i32 %num_inputs) {
 entry:
   %result_at.1 = getelementptr i8, ptr %program, i64 152
   call void @heddle_release_all(ptr null, ptr %result_at.1, i64 1)
-  br label %loop.4
-loop.4:
-  %number.7 = phi i64 [ 0, %entry ], [ %number.21, %after.16 ]
-  %v.8 = load i64, ptr @heddle_program
-  %v.9 = icmp slt i64 %number.7, %v.8
-  br i1 %v.9, label %body.5, label %after.6
-body.5:
-  %names_at.10 = getelementptr i8, ptr @heddle_program, i64 8
-  %v.11 = load ptr, ptr %names_at.10
-  %at.12 = getelementptr [8 x i8], ptr %v.11, i64 %number.7
-  %known.13 = load ptr, ptr %at.12
-  %v.18 = icmp ne ptr %known.13, null
-  br i1 %v.18, label %and.17, label %after.16
-and.17:
-  %v.19 = call i32 @strcmp(ptr %known.13, ptr %name)
-  %v.20 = icmp eq i32 %v.19, 0
-  br i1 %v.20, label %then.14, label %after.16
-then.14:
-  br label %find_function_end.3
-after.16:
-  %number.21 = add i64 %number.7, 1
-  br label %loop.4
-after.6:
-  br label %find_function_end.3
-find_function_end.3:
-  %result.0.22 = phi i64 [ %number.7, %then.14 ], [ -1, %after.6 ]
-  %v.26 = icmp slt i64 %result.0.22, 0
-  br i1 %v.26, label %then.23, label %after.25
-then.23:
+  %num_outputs_at.2 = getelementptr i8, ptr %program, i64 168
+  store i32 0, ptr %num_outputs_at.2
+  br label %loop.5
+loop.5:
+  %number.8 = phi i64 [ 0, %entry ], [ %number.22, %after.17 ]
+  %v.9 = load i64, ptr @heddle_program
+  %v.10 = icmp slt i64 %number.8, %v.9
+  br i1 %v.10, label %body.6, label %after.7
+body.6:
+  %names_at.11 = getelementptr i8, ptr @heddle_program, i64 8
+  %v.12 = load ptr, ptr %names_at.11
+  %at.13 = getelementptr [8 x i8], ptr %v.12, i64 %number.8
+  %known.14 = load ptr, ptr %at.13
+  %v.19 = icmp ne ptr %known.14, null
+  br i1 %v.19, label %and.18, label %after.17
+and.18:
+  %v.20 = call i32 @strcmp(ptr %known.14, ptr %name)
+  %v.21 = icmp eq i32 %v.20, 0
+  br i1 %v.21, label %then.15, label %after.17
+then.15:
+  br label %find_function_end.4
+after.17:
+  %number.22 = add i64 %number.8, 1
+  br label %loop.5
+after.7:
+  br label %find_function_end.4
+find_function_end.4:
+  %result.0.23 = phi i64 [ %number.8, %then.15 ], [ -1, %after.7 ]
+  %v.27 = icmp slt i64 %result.0.23, 0
+  br i1 %v.27, label %then.24, label %after.26
+then.24:
   call void @heddle_set_error(i32 77056, ptr @no_function, i64 0, i64 0)
   ret i32 -1
-after.25:
-  %functions_at.27 = getelementptr i8, ptr %program, i64 16
-  %v.28 = load ptr, ptr %functions_at.27
-  %at.29 = getelementptr [16 x i8], ptr %v.28, i64 %result.0.22
-  %count.30 = sext i32 %num_inputs to i64
-  %num_args_at.34 = getelementptr i8, ptr %at.29, i64 8
-  %v.35 = load i64, ptr %num_args_at.34
-  %v.36 = icmp ne i64 %v.35, %count.30
-  br i1 %v.36, label %then.31, label %after.33
-then.31:
-  %num_args_at.37 = getelementptr i8, ptr %at.29, i64 8
-  %v.38 = load i64, ptr %num_args_at.37
-  call void @heddle_set_error(i32 77312, ptr @wrong_count, i64 %v.38, i64 %count.30)
+after.26:
+  %functions_at.28 = getelementptr i8, ptr %program, i64 16
+  %v.29 = load ptr, ptr %functions_at.28
+  %at.30 = getelementptr [16 x i8], ptr %v.29, i64 %result.0.23
+  %count.31 = sext i32 %num_inputs to i64
+  %num_args_at.35 = getelementptr i8, ptr %at.30, i64 8
+  %v.36 = load i64, ptr %num_args_at.35
+  %v.37 = icmp ne i64 %v.36, %count.31
+  br i1 %v.37, label %then.32, label %after.34
+then.32:
+  %num_args_at.38 = getelementptr i8, ptr %at.30, i64 8
+  %v.39 = load i64, ptr %num_args_at.38
+  call void @heddle_set_error(i32 77312, ptr @wrong_count, i64 %v.39, i64 %count.31)
   ret i32 -1
-after.33:
-  %room.39 = alloca [16 x i8], i64 %count.30, align 16
-  br label %loop.42
-loop.42:
-  %number.45 = phi i64 [ 0, %after.33 ], [ %number.79, %after.56 ]
-  %v.46 = icmp slt i64 %number.45, %count.30
-  br i1 %v.46, label %body.43, label %after.44
-body.43:
-  %at.50 = getelementptr [8 x i8], ptr %inputs, i64 %number.45
-  %v.51 = load ptr, ptr %at.50
-  %v.52 = call i1 @is_compact(ptr %v.51)
-  br i1 %v.52, label %after.49, label %then.47
-then.47:
-  call void @heddle_set_error(i32 77313, ptr @not_compact, i64 0, i64 %number.45)
-  br label %lend_inputs_end.41
-after.49:
-  %lent.53 = call ptr @heddle_new(i32 7, i64 48, ptr null, i32 0)
-  %v.57 = icmp eq ptr %lent.53, null
-  br i1 %v.57, label %then.54, label %after.56
-then.54:
-  br label %lend_inputs_end.41
-after.56:
-  %at.58 = getelementptr [8 x i8], ptr %inputs, i64 %number.45
-  %v.59 = load ptr, ptr %at.58
-  call void @llvm.memcpy.p0.p0.i64(ptr %lent.53, ptr %v.59, i64 48, i1 false)
-  %strides_at.60 = getelementptr i8, ptr %lent.53, i64 32
-  store ptr null, ptr %strides_at.60
-  %v.63 = load ptr, ptr %lent.53
-  %byte_offset_at.64 = getelementptr i8, ptr %lent.53, i64 40
-  %v.65 = load i64, ptr %byte_offset_at.64
-  %at.66 = getelementptr [1 x i8], ptr %v.63, i64 %v.65
-  store ptr %at.66, ptr %lent.53
-  %byte_offset_at.67 = getelementptr i8, ptr %lent.53, i64 40
-  store i64 0, ptr %byte_offset_at.67
-  %at.68 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
-  store i32 0, ptr %at.68
-  %zero_at.71 = getelementptr i8, ptr %at.68, i64 4
-  store i32 0, ptr %zero_at.71
-  %payload_at.72 = getelementptr i8, ptr %at.68, i64 8
-  store i64 0, ptr %payload_at.72
-  %at.73 = getelementptr [16 x i8], ptr %room.39, i64 %number.45
-  store i32 7, ptr %at.73
-  %payload_at.78 = getelementptr i8, ptr %at.73, i64 8
-  store ptr %lent.53, ptr %payload_at.78
-  %number.79 = add i64 %number.45, 1
-  br label %loop.42
-after.44:
-  br label %lend_inputs_end.41
-lend_inputs_end.41:
-  %result.0.80 = phi i64 [ %number.45, %then.47 ], [ %number.45, %then.54 ], [ %count.30, %after.44 ]
-  %v.84 = icmp eq i64 %result.0.80, %count.30
-  br i1 %v.84, label %then.81, label %after.83
-then.81:
-  %error_place_at.85 = getelementptr i8, ptr %program, i64 48
-  store i64 -1, ptr %error_place_at.85
-  %stack_limit_at.86 = getelementptr i8, ptr %program, i64 56
-  %v.87 = call ptr @stack_limit()
-  store ptr %v.87, ptr %stack_limit_at.86
-  %stack_left_at.88 = getelementptr i8, ptr %program, i64 104
-  store i64 1073741824, ptr %stack_left_at.88
-  %v.89 = load ptr, ptr %at.29
-  %result_at.90 = getelementptr i8, ptr %program, i64 152
-  %status.91 = call i32 @run_code(ptr %program, ptr %v.89, ptr %room.39, ptr %result_at.90)
-  br label %after.83
-after.83:
-  %status.92 = phi i32 [ -1, %lend_inputs_end.41 ], [ %status.91, %then.81 ]
-  call void @heddle_release_all(ptr null, ptr %room.39, i64 %result.0.80)
-  ret i32 %status.92
+after.34:
+  %room.40 = alloca [16 x i8], i64 %count.31, align 16
+  br label %loop.43
+loop.43:
+  %number.46 = phi i64 [ 0, %after.34 ], [ %number.80, %after.57 ]
+  %v.47 = icmp slt i64 %number.46, %count.31
+  br i1 %v.47, label %body.44, label %after.45
+body.44:
+  %at.51 = getelementptr [8 x i8], ptr %inputs, i64 %number.46
+  %v.52 = load ptr, ptr %at.51
+  %v.53 = call i1 @is_compact(ptr %v.52)
+  br i1 %v.53, label %after.50, label %then.48
+then.48:
+  call void @heddle_set_error(i32 77313, ptr @not_compact, i64 0, i64 %number.46)
+  br label %lend_inputs_end.42
+after.50:
+  %lent.54 = call ptr @heddle_new(i32 7, i64 48, ptr null, i32 0)
+  %v.58 = icmp eq ptr %lent.54, null
+  br i1 %v.58, label %then.55, label %after.57
+then.55:
+  br label %lend_inputs_end.42
+after.57:
+  %at.59 = getelementptr [8 x i8], ptr %inputs, i64 %number.46
+  %v.60 = load ptr, ptr %at.59
+  call void @llvm.memcpy.p0.p0.i64(ptr %lent.54, ptr %v.60, i64 48, i1 false)
+  %strides_at.61 = getelementptr i8, ptr %lent.54, i64 32
+  store ptr null, ptr %strides_at.61
+  %v.64 = load ptr, ptr %lent.54
+  %byte_offset_at.65 = getelementptr i8, ptr %lent.54, i64 40
+  %v.66 = load i64, ptr %byte_offset_at.65
+  %at.67 = getelementptr [1 x i8], ptr %v.64, i64 %v.66
+  store ptr %at.67, ptr %lent.54
+  %byte_offset_at.68 = getelementptr i8, ptr %lent.54, i64 40
+  store i64 0, ptr %byte_offset_at.68
+  %at.69 = getelementptr [16 x i8], ptr %room.40, i64 %number.46
+  store i32 0, ptr %at.69
+  %zero_at.72 = getelementptr i8, ptr %at.69, i64 4
+  store i32 0, ptr %zero_at.72
+  %payload_at.73 = getelementptr i8, ptr %at.69, i64 8
+  store i64 0, ptr %payload_at.73
+  %at.74 = getelementptr [16 x i8], ptr %room.40, i64 %number.46
+  store i32 7, ptr %at.74
+  %payload_at.79 = getelementptr i8, ptr %at.74, i64 8
+  store ptr %lent.54, ptr %payload_at.79
+  %number.80 = add i64 %number.46, 1
+  br label %loop.43
+after.45:
+  br label %lend_inputs_end.42
+lend_inputs_end.42:
+  %result.0.81 = phi i64 [ %number.46, %then.48 ], [ %number.46, %then.55 ], [ %count.31, %after.45 ]
+  %v.85 = icmp eq i64 %result.0.81, %count.31
+  br i1 %v.85, label %then.82, label %after.84
+then.82:
+  %error_place_at.86 = getelementptr i8, ptr %program, i64 48
+  store i64 -1, ptr %error_place_at.86
+  %stack_limit_at.87 = getelementptr i8, ptr %program, i64 56
+  %v.88 = call ptr @stack_limit()
+  store ptr %v.88, ptr %stack_limit_at.87
+  %stack_left_at.89 = getelementptr i8, ptr %program, i64 104
+  store i64 1073741824, ptr %stack_left_at.89
+  %v.90 = load ptr, ptr %at.30
+  %result_at.91 = getelementptr i8, ptr %program, i64 152
+  %status.92 = call i32 @run_code(ptr %program, ptr %v.90, ptr %room.40, ptr %result_at.91)
+  br label %after.84
+after.84:
+  %status.93 = phi i32 [ -1, %lend_inputs_end.42 ], [ %status.92, %then.82 ]
+  %v.97 = icmp eq i32 %status.93, 0
+  br i1 %v.97, label %then.94, label %after.96
+then.94:
+  %num_outputs_at.98 = getelementptr i8, ptr %program, i64 168
+  %result_at.99 = getelementptr i8, ptr %program, i64 152
+  %v.105 = load i32, ptr %result_at.99
+  %v.106 = icmp ne i32 %v.105, 9
+  br i1 %v.106, label %then.102, label %after.104
+then.102:
+  br label %count_of_end.101
+after.104:
+  %payload_at.111 = getelementptr i8, ptr %result_at.99, i64 8
+  %v.112 = load ptr, ptr %payload_at.111
+  %v.113 = load i64, ptr %v.112
+  %v.114 = trunc i64 %v.113 to i32
+  br label %count_of_end.101
+count_of_end.101:
+  %result.0.115 = phi i32 [ 1, %then.102 ], [ %v.114, %after.104 ]
+  store i32 %result.0.115, ptr %num_outputs_at.98
+  br label %after.96
+after.96:
+  call void @heddle_release_all(ptr null, ptr %room.40, i64 %result.0.81)
+  ret i32 %status.93
 }
 
-; How many tensors the last run gave; 0 after one that failed.
+; How many values the last run gave; 0 after one that failed.
 define i32 @heddle_num_outputs(ptr %program) {
 entry:
-  %result_at.1 = getelementptr i8, ptr %program, i64 152
-  %kind.2 = load i32, ptr %result_at.1
-  %v.6 = icmp eq i32 %kind.2, 7
-  br i1 %v.6, label %then.3, label %after.5
-then.3:
-  ret i32 1
-after.5:
-  %v.11 = icmp eq i32 %kind.2, 9
-  br i1 %v.11, label %yes.8, label %no.9
-yes.8:
-  %result_at.12 = getelementptr i8, ptr %program, i64 152
-  %payload_at.17 = getelementptr i8, ptr %result_at.12, i64 8
-  %v.18 = load ptr, ptr %payload_at.17
-  %v.19 = load i64, ptr %v.18
-  %v.20 = trunc i64 %v.19 to i32
-  br label %chosen.10
-no.9:
-  br label %chosen.10
-chosen.10:
-  %v.7.21 = phi i32 [ %v.20, %yes.8 ], [ 0, %no.9 ]
-  ret i32 %v.7.21
+  %num_outputs_at.1 = getelementptr i8, ptr %program, i64 168
+  %v.2 = load i32, ptr %num_outputs_at.1
+  ret i32 %v.2
 }
 
 ; Null where there is no such output, or it is no tensor.
@@ -421,7 +426,7 @@ chosen.27:
 ; text that is too long is cut.
 define ptr @heddle_error(ptr %program) {
 entry:
-  %error_at.1 = getelementptr i8, ptr %program, i64 168
+  %error_at.1 = getelementptr i8, ptr %program, i64 172
   %at.2 = getelementptr [1 x i8], ptr %error_at.1, i64 0
   %v.3 = call ptr @heddle_thread()
   %v.7 = load i32, ptr %v.3

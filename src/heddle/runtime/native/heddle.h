@@ -35,7 +35,8 @@ void heddle_close(HeddleProgram* program);
 /* Run a function, "main" say. 0, or -1. */
 int heddle_run(HeddleProgram* program, const char* function, const DLTensor* const* inputs, int num_inputs);
 
-/* The outputs of the last run; NULL where there is no such tensor. */
+/* The outputs of the last run: the fields of a tuple, or the one value; NULL where there is no such output or it is no
+   tensor. */
 int heddle_num_outputs(HeddleProgram* program);
 const DLTensor* heddle_output(HeddleProgram* program, int index);
 

@@ -80,10 +80,12 @@ SEGMENTS_BYTES = 1 << 30  # of stack that a program may take beside its thread's
 
 
 class Program(Struct):
-    """What a C program gets: a context, the last result, and the text of the last error."""
+    """What a C program gets: a context, the last result, which counts as so many outputs, and the text of the
+    last error."""
 
     context: Context
     result: Value
+    num_outputs: i32
     error: Array[u8, ERROR_BYTES]
 
 
@@ -286,12 +288,21 @@ def lend_inputs(inputs: Pointer[Pointer[DLTensor]], values: Pointer[Value], coun
     return count
 
 
+@inline
+def count_of(result: Pointer[Value]) -> i32:
+    """How many outputs a result is: the fields of a tuple, or one, though it be no tensor."""
+    if result.kind != Kind.TUPLE:
+        return 1
+    return i32(cast(Pointer[Counted], payload_of(result)).count)
+
+
 @export
 def heddle_run(
     program: Pointer[Program], name: Pointer[u8], inputs: Pointer[Pointer[DLTensor]], num_inputs: i32
 ) -> i32:
     """Run a function on tensors and keep its results. 0, or -1 with an error: V0301 for an unknown name."""
     heddle_release_all(null, program.result, 1)
+    program.num_outputs = 0
     number = find_function(name)
     if number < 0:
         heddle_set_error(NO_FUNCTION, no_function, 0, 0)
@@ -309,6 +320,8 @@ def heddle_run(
         program.context.stack_limit = stack_limit()
         program.context.stack_left = SEGMENTS_BYTES
         status = run_code(program.context, cast(Code, entry.code), values, program.result)
+    if status == Status.DONE:
+        program.num_outputs = count_of(program.result)
     heddle_release_all(null, values, num_lent)
     return status
 
@@ -318,11 +331,8 @@ def heddle_run(
 
 @export
 def heddle_num_outputs(program: Pointer[Program]) -> i32:
-    """How many tensors the last run gave; 0 after one that failed."""
-    kind = program.result.kind
-    if kind == Kind.TENSOR:
-        return 1
-    return i32(cast(Pointer[Counted], payload_of(program.result)).count) if kind == Kind.TUPLE else 0
+    """How many values the last run gave; 0 after one that failed."""
+    return program.num_outputs
 
 
 @export
