@@ -16,6 +16,16 @@ from heddle.relay.placement import post_order
 from heddle.relay.transform.rewriting import rewrite_nodes
 from heddle.support.diagnostics import InternalError
 
+Lines = list[tuple[Var, Any]]
+"""Lets without their bodies."""
+
+
+def lets(lines: Lines, body: Any) -> Any:
+    """The lets, in this order, around a body."""
+    for var, value in reversed(lines):
+        body = Let(var, value, body, span=getattr(value, "span", None))
+    return body
+
 
 def with_own_bindings(expr: Any) -> Any:
     """The expression with a new variable for each that it binds: a program binds a variable once."""

@@ -41,7 +41,7 @@ class DeadCodeElimination(TypedPass):
             func = made
 
     def _once(self, func: Function) -> Function:
-        uses = _uses(func)
+        uses = _Uses(func)
         values: dict[Var, Any] = {}
         movable = _used_outside_functions(func) if self.inline_once else set()
 
@@ -49,9 +49,10 @@ class DeadCodeElimination(TypedPass):
             if not isinstance(new, Let):
                 return new
             is_pure = self.ignore_impurity or not has_effects(new.value)
-            if uses[old.var] == 0 and is_pure:
+            if uses.of(old.var) <= 0 and is_pure:
+                uses.leave_out(old)
                 return new.body
-            if old.var in movable and uses[old.var] == 1 and not has_effects(new.value):
+            if old.var in movable and uses.of(old.var) == 1 and not has_effects(new.value):
                 values[old.var] = new.value
                 return new.body
             return new
@@ -60,19 +61,34 @@ class DeadCodeElimination(TypedPass):
         return with_values(made, values) if values else made
 
 
-def _uses(root: Any) -> Counter[Var]:
-    """How often each variable is read; a function's own name inside of it does not count."""
-    found: Counter[Var] = Counter()
-    for expr in post_order(root):
-        for child, _ in parts(expr):
-            if isinstance(child, Var):
-                found[child] += 1
-    for expr in post_order(root):
-        if isinstance(expr, Let) and isinstance(expr.value, Function) and found[expr.var]:
-            found[expr.var] -= sum(
-                child is expr.var for inner in post_order(expr.value) for child, _ in parts(inner)
-            )
-    return found
+class _Uses:
+    """How often each expression is used. A function's own name inside of it does not count."""
+
+    def __init__(self, root: Any) -> None:
+        self._counts: Counter[int] = Counter()
+        self._left_out: set[int] = set()
+        order = post_order(root)
+        for expr in order:
+            self._counts.update(id(child) for child, _ in parts(expr))
+        for expr in order:
+            if isinstance(expr, Let) and isinstance(expr.value, Function) and self.of(expr.var):
+                self._counts[id(expr.var)] -= sum(
+                    child is expr.var for inner in post_order(expr.value) for child, _ in parts(inner)
+                )
+
+    def of(self, expr: Any) -> int:
+        return self._counts[id(expr)]
+
+    def leave_out(self, let: Let) -> None:
+        """A let's value goes, and what nothing else uses goes with it."""
+        self._left_out.add(id(let))
+        todo: list[Any] = [let.value]
+        while todo:
+            expr = todo.pop()
+            self._counts[id(expr)] -= 1
+            if self.of(expr) == 0 and not isinstance(expr, Var):
+                is_gone = id(expr) in self._left_out
+                todo += [expr.body] if is_gone else [child for child, _ in parts(expr)]
 
 
 def _used_outside_functions(root: Any) -> set[Var]:

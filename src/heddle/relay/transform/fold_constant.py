@@ -39,22 +39,25 @@ class FoldConstant(TypedPass):
     opt_level = 2
 
     def change(self, func: Function, mod: IRModule) -> Function:
-        made: Function = rewrite_nodes(func, _Folder(mod, self.fold_qnn).fold)
+        made: Function = rewrite_nodes(func, Folder(mod, self.fold_qnn).fold)
         return made
 
 
 def FoldConstantExpr(expr: Any, mod: IRModule, fold_qnn: bool = False) -> Any:
     """An expression with its constant parts computed. Raises: IRTypeError where types do not fit."""
-    return rewrite_nodes(infer_expr(expr, mod), _Folder(mod, fold_qnn).fold)
+    return rewrite_nodes(infer_expr(expr, mod), Folder(mod, fold_qnn).fold)
 
 
-class _Folder:
+class Folder:
+    """Computes single calls; what it makes is within the limit `fold_bytes`, all together."""
+
     def __init__(self, mod: IRModule, fold_qnn: bool) -> None:
         self._interpreter = RelayInterpreter(mod)
         self._fold_qnn = fold_qnn
         self._left_bytes = current_limits().fold_bytes
 
     def fold(self, old: Any, new: Any) -> Any:
+        """The value of `new`, whose type `old` has; `new` where it is not known."""
         if isinstance(new, TupleGetItem) and isinstance(new.tuple_value, Tuple):
             field = new.tuple_value.fields[new.index]
             return field if _is_known(new.tuple_value) else new

@@ -44,6 +44,7 @@ from heddle.relay.nodes import (
     RefWrite,
 )
 from heddle.relay.op import relay_call
+from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.dual_types import BACK, DualTypes
 from heddle.relay.transform.eta_expand import wrapper
 from heddle.relay.transform.first_order_gradient import call_back
@@ -51,8 +52,6 @@ from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalFormExpr
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
 from heddle.support.trampoline import Recursion, run
-
-Lines = list[tuple[Var, Any]]
 
 
 def higher_order(func: Function, mod: IRModule) -> Function:
@@ -76,13 +75,7 @@ def higher_order(func: Function, mod: IRModule) -> Function:
     bound("done", Call(TupleGetItem(result, 1), ()))
     grads = Tuple(tuple(types.gradient(p.ty, v) for p, v in zip(params, lifted, strict=True)))
     body: Any = Tuple((types.value(func.ret_ty, found), grads))
-    return Function(params, _lets(lines, body), None, dialect="relay", span=func.span)
-
-
-def _lets(lines: Lines, body: Any) -> Any:
-    for var, value in reversed(lines):
-        body = Let(var, value, body, span=getattr(value, "span", None))
-    return body
+    return Function(params, lets(lines, body), None, dialect="relay", span=func.span)
 
 
 class _Scope:
@@ -99,9 +92,9 @@ class _Scope:
     def finished(self, result: Any) -> Any:
         steps: Any = Tuple(())
         for lines in self.backs:
-            steps = _lets(lines, steps)
+            steps = lets(lines, steps)
         back = self.bind(Var("back"), Function((), steps, BACK.ret, dialect="relay"))
-        return _lets(self.lines, Tuple((result, back)))
+        return lets(self.lines, Tuple((result, back)))
 
 
 class _Maker:

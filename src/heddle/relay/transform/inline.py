@@ -37,7 +37,7 @@ class Inline(Pass):
         inlined = {
             var.name_hint
             for var, func in mod.functions.items()
-            if isinstance(func, Function) and func.attrs.get(INLINE) and not _is_recursive(mod, var)
+            if isinstance(func, Function) and func.attrs.get(INLINE) and not is_recursive(mod, var)
         }
         if not inlined:
             return mod
@@ -74,7 +74,7 @@ class _Inliner:
         return replace_vars(func.body, {**dict(zip(func.params, new.args, strict=True)), **types})
 
 
-def _is_recursive(mod: IRModule, var: GlobalVar) -> bool:
+def is_recursive(mod: IRModule, var: GlobalVar) -> bool:
     """Whether a function leads back to itself."""
     seen: set[str] = set()
     todo = [var]
