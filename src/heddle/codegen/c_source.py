@@ -22,6 +22,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.visitor import walk
 from heddle.runtime import native as native_package
 from heddle.runtime.kernel_module import CSourceModule
+from heddle.runtime.native.elf import has_constructors
 from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.needs import platform_of
 from heddle.support.diagnostics import UsageError
@@ -80,6 +81,12 @@ def compile_c_source(text: str, fmt: str, names: list[str], target: Target) -> b
             raise UsageError(
                 G0203, f"C source does not define {name!r}", help=f"it needs HEDDLE_KERNEL({name}) {{ ... }}"
             )
+    if has_constructors(code):
+        raise UsageError(
+            G0203,
+            f"C source of {', '.join(names)} has constructors, and nothing runs them where it is linked",
+            help="compute static values in the kernel, at its first call",
+        )
     return code
 
 

@@ -39,7 +39,8 @@ G0203 = declare_code(
     "G0203",
     "C source does not fit",
     "`c_source_fmt` is 'c' or 'cc'; the source defines the function with HEDDLE_KERNEL of heddle_kernel.h; "
-    "it is compiled for the processor that the compiler runs on.",
+    "it is compiled for the processor that the compiler runs on. It has no constructors: no static object of "
+    "C++ that a function makes, no `__attribute__((constructor))`.",
 )
 G0204 = declare_code(
     "G0204",

@@ -202,7 +202,8 @@ def _linked(path: str, table: SectionTable) -> Image:
         raise FormatError(
             U0515,
             f"{path} holds no compiled program with its native runtime",
-            help="compile the model anew, in the mode 'compiled'; VirtualMachine runs any file",
+            help="compile a Relax program or an ONNX model anew, for Linux, in the mode 'compiled'; "
+            "load_module reads any file, for its own machine",
         )
     needs = read_needs(require(sections, NEEDS).reader())
     if not processor.runs(needs):

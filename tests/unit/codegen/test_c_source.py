@@ -128,6 +128,21 @@ HEDDLE_KERNEL(cap) {
     assert vm["main"](np.array([0.5, 3], "float32")).numpy().tolist() == [0.5, 1.0]
 
 
+CONSTRUCTED = (
+    SOURCE
+    + """
+static volatile float scale = 1;
+__attribute__((constructor)) static void set_scale(void) { scale = 5; }
+"""
+)
+CONSTRUCTED_OBJECT = """
+#include "heddle_kernel.h"
+int nobody_knows();
+static int number = nobody_knows();
+HEDDLE_KERNEL(f) { return number; }
+"""
+
+
 @needs_compiler
 @pytest.mark.parametrize(
     ("source", "fmt", "names", "expected"),
@@ -135,6 +150,8 @@ HEDDLE_KERNEL(cap) {
         ("int wrong(", "c", ("f",), "G0202.*f does not compile"),
         (SOURCE, "c", ("other",), "G0203.*does not define 'other'"),
         (SOURCE, "cu", ("my_sqrt",), "G0203.*expected 'c' or 'cc', got 'cu'"),
+        (CONSTRUCTED, "c", ("my_sqrt",), "G0203.*my_sqrt has constructors"),
+        (CONSTRUCTED_OBJECT, "cc", ("f",), "G0203.*f has constructors"),
     ],
 )
 def test_sources_that_do_not_fit(source: str, fmt: str, names: tuple[str, ...], expected: str) -> None:

@@ -23,6 +23,7 @@ from heddle.runtime.native.image import (
 from heddle.support.diagnostics import UsageError
 
 _PROGBITS, _STRINGS = 1, 3
+_CONSTRUCTORS = 14
 _WRITE, _ALLOC = 1, 2
 _GLOBAL_OBJECT = 1 << 4 | 1
 _HEAD_BYTES = 64
@@ -79,11 +80,25 @@ def data_object(machine: int, data: bytes | memoryview, start: str, end: str) ->
     return bytes(made + headers)
 
 
+def _headers(code: bytes) -> tuple[int, int, int]:
+    """Where the headers of sections begin, the size of one, and how many there are."""
+    (first,), (size, count) = struct.unpack_from("<Q", code, 0x28), struct.unpack_from("<HH", code, 0x3A)
+    return first, size, count
+
+
+def has_constructors(code: bytes) -> bool:
+    """Whether an ELF object has functions that run when it is loaded."""
+    if not is_elf(code):
+        return False
+    first, size, count = _headers(code)
+    headers = (SECTION.unpack_from(code, first + number * size) for number in range(count))
+    return any(kind == _CONSTRUCTORS and length for _, kind, _, _, _, length, *_ in headers)
+
+
 def _tables(code: bytes) -> Iterator[_Table]:
     if not is_elf(code):
         raise UsageError(U0506, "symbols can be given a prefix in 64-bit ELF objects only")
-    (first,) = struct.unpack_from("<Q", code, 0x28)
-    size, count = struct.unpack_from("<HH", code, 0x3A)
+    first, size, count = _headers(code)
     for number in range(count):
         _, kind, _, _, offset, length, link, _, _, _ = SECTION.unpack_from(code, first + number * size)
         if kind == SYMBOL_TABLE:
