@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 MAX_RANK = 6
+INDICES = "Tensor[(?), int32]"
 DTYPES = ("float32", "float16", "float64", "int32", "uint8", "int8", "int16", "uint16", "int64")
 
 
@@ -29,6 +30,15 @@ def _definitions(d: str) -> Iterator[str]:
     for rank in range(MAX_RANK + 1):
         yield f"  tensor{rank}_{d}({_tensor(rank, d)}),"
     yield "}"
+    yield from places_text(d, t, array)
+    yield from _on_tensors(d, t)
+    for rank in range(1, MAX_RANK + 1):
+        yield from _unstack(rank, d, array)
+    yield from _on_arrays(d, t, array)
+
+
+def places_text(d: str, t: str, array: str) -> Iterator[str]:
+    """An array of nothing, and its places."""
     yield (
         f"def @tensor_array_{d}(%n: int32) -> {array} {{ "
         f"if (%n == 0) {{ Nil }} else {{ Cons(tensor_nil_{d}, @tensor_array_{d}(%n - 1)) }} }}"
@@ -37,10 +47,6 @@ def _definitions(d: str) -> Iterator[str]:
     yield (
         f"def @tensor_array_write_{d}(%ta: {array}, %i: int32, %v: {t}) -> {array} {{ @update(%ta, %i, %v) }}"
     )
-    yield from _on_tensors(d, t)
-    for rank in range(1, MAX_RANK + 1):
-        yield from _unstack(rank, d, array)
-    yield from _on_arrays(d, t, array)
 
 
 def _tensor(rank: int, d: str) -> str:
@@ -101,7 +107,13 @@ def _on_arrays(d: str, t: str, array: str) -> Iterator[str]:
         f"def @tensor_array_concat_{d}(%ta: {array}) -> {t} {{ match? (%ta) {{ Cons(%x, Nil) => %x, "
         f"Cons(%x, %rest) => @tensor_concatenate_{d}(%x, @tensor_array_concat_{d}(%rest)) }} }}"
     )
-    indices = "Tensor[(?), int32]"
+    yield from scatter_text(d, array, INDICES)
+    yield from split_text(d, d, array, t, INDICES)
+    yield from gather_text(d, array, t)
+
+
+def scatter_text(d: str, array: str, indices: str) -> Iterator[str]:
+    """Values into places, whose numbers have the type `indices`. `d` is what names end in."""
     yield (
         f"def @tensor_array_scatter_helper_{d}(%ta: {array}, %i: int32, %up: int32, %at: {indices}, "
         f"%values: {array}) -> {array} {{ if (%i == %up) {{ %ta }} else {{ "
@@ -112,14 +124,31 @@ def _on_arrays(d: str, t: str, array: str) -> Iterator[str]:
         f"def @tensor_array_scatter_{d}(%ta: {array}, %at: {indices}, %values: {array}) -> {array} "
         f"{{ @tensor_array_scatter_helper_{d}(%ta, 0, take(shape_of(%at), 0), %at, %values) }}"
     )
+
+
+def split_text(d: str, whole: str, array: str, value: str, lengths: str) -> Iterator[str]:
+    """`whole` is the suffix of the functions on tensors of the type `value`, which is split."""
     yield (
-        f"def @tensor_array_split_helper_{d}(%ta: {array}, %value: {t}, %first: int32, "
-        f"%i: int32, %up: int32, %lengths: {indices}) -> {array} {{ if (%i == %up) {{ %ta }} else {{ "
+        f"def @tensor_array_split_helper_{d}(%ta: {array}, %value: {value}, %first: int32, "
+        f"%i: int32, %up: int32, %lengths: {lengths}) -> {array} {{ if (%i == %up) {{ %ta }} else {{ "
         f"let %last = %first + take(%lengths, %i); "
-        f"let %new = @tensor_array_write_{d}(%ta, %i, @tensor_take_{d}(%value, %first, %last)); "
+        f"let %new = @tensor_array_write_{d}(%ta, %i, @tensor_take_{whole}(%value, %first, %last)); "
         f"@tensor_array_split_helper_{d}(%new, %value, %last, %i + 1, %up, %lengths) }} }}"
     )
     yield (
-        f"def @tensor_array_split_{d}(%ta: {array}, %value: {t}, %lengths: {indices}) -> {array} "
+        f"def @tensor_array_split_{d}(%ta: {array}, %value: {value}, %lengths: {lengths}) -> {array} "
         f"{{ @tensor_array_split_helper_{d}(%ta, %value, 0, 0, take(shape_of(%lengths), 0), %lengths) }}"
+    )
+
+
+def gather_text(d: str, array: str, stacked: str) -> Iterator[str]:
+    """The tensors at some places, stacked."""
+    yield (
+        f"def @tensor_array_gather_helper_{d}(%ta: {array}, %i: int32, %up: int32, %at: {INDICES}) "
+        f"-> {array} {{ if (%i == %up) {{ Nil }} else {{ Cons(@tensor_array_read_{d}(%ta, take(%at, %i)), "
+        f"@tensor_array_gather_helper_{d}(%ta, %i + 1, %up, %at)) }} }}"
+    )
+    yield (
+        f"def @tensor_array_gather_{d}(%ta: {array}, %at: {INDICES}) -> {stacked} {{ @tensor_array_stack_{d}("
+        f"@tensor_array_gather_helper_{d}(%ta, 0, take(shape_of(%at), 0), %at)) }}"
     )

@@ -77,6 +77,7 @@ class _Uses:
                 )
 
     def of(self, expr: Any) -> int:
+        """How often an expression is still used."""
         return self._counts[id(expr)]
 
     def leave_out(self, let: Let) -> None:

@@ -118,6 +118,7 @@ class _Frame:
     types: dict[Any, Type]
 
     def type(self, ty: Any) -> Any:
+        """A type with those that the type variables stand for."""
         return replace_vars(ty, self.types) if self.types else ty
 
 
