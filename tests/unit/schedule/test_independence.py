@@ -225,6 +225,27 @@ class Module:
     check(before, sch, replay=False)
 
 
+CAST_DIGITS = """
+@T.prim_func
+def main(a: T.handle):
+    n = T.int64()
+    A = T.match_buffer(a, (n, {count}), "float32")
+    for f in range(n * T.int64({count})):
+        with T.sblock("C"):
+            vi = T.axis.spatial(n, f % n)
+            vj = T.axis.spatial({count}, T.Cast("{dtype}", f // n))
+            A[vi, vj] = A[vi, vj] + T.float32(1)
+"""
+
+
+def test_a_digit_in_a_narrower_type_tells_as_much_if_it_has_room():
+    sch = Schedule(from_source(CAST_DIGITS.format(count=100, dtype="int32")))
+    sch.parallel(sch.get_loops("C")[0])
+    sch = Schedule(from_source(CAST_DIGITS.format(count=1000, dtype="int8")))
+    with pytest.raises(ScheduleError, match="T0405"):
+        sch.parallel(sch.get_loops("C")[0])
+
+
 def test_a_prefetch_has_the_indices_of_its_buffer():
     sch = Schedule(matmul(4, 3, 2))
     with pytest.raises(ScheduleError, match="T0416"):

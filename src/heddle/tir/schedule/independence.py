@@ -21,8 +21,21 @@ from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import Add, FloorDiv, FloorMod, IntImm, Let, Mul, PrimExpr, Range, Var, is_const_int
+from heddle.prim.nodes import (
+    Add,
+    Cast,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Let,
+    Mul,
+    PrimExpr,
+    Range,
+    Var,
+    is_const_int,
+)
 from heddle.prim.substitute import free_vars, substitute
+from heddle.runtime.dtype import DataType
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
@@ -59,10 +72,9 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
     touched.visit(loop.body)
     for buffer, written in touched.writes.items():
         boxes = [box for box in (written, touched.reads.get(buffer)) if box is not None]
-        if not (
-            _separated(loop.loop_var, domain, boxes, analyzer)
-            or _may_overlap(func, place, buffer, is_read=buffer in touched.reads)
-        ):
+        with analyzer.constraint_scope(loop.extent > 0):  # there are iterations
+            is_separated = _separated(loop.loop_var, domain, boxes, analyzer)
+        if not (is_separated or _may_overlap(func, place, buffer, is_read=buffer in touched.reads)):
             return buffer
     return None
 
@@ -199,7 +211,7 @@ def _separated(var: Var, domain: Range, boxes: Sequence[Box], analyzer: Analyzer
     """Whether boxes of different iterations have no element in common."""
     if not boxes[0]:
         return False
-    digits = _Digits(var)
+    digits = _Digits(var, analyzer)
     found = [tuple((digits.visit(low), digits.visit(high)) for low, high in box) for box in boxes]
     known = analyzer.clone()
     for digit, expr in digits.found:
@@ -250,21 +262,43 @@ def _digit_of(names: set[Var], bounds: Sequence[tuple[PrimExpr, PrimExpr]], anal
 
 
 class _Digits(Rewriter):
-    """Gives quotients and remainders of a variable names of their own."""
+    """Gives quotients and remainders of a variable names of their own. One in a narrower type, as fused loops
+    of two types have, is named as well where it has room there."""
 
-    def __init__(self, var: Var) -> None:
+    def __init__(self, var: Var, analyzer: Analyzer) -> None:
         super().__init__()
-        self._var = var
+        self._var, self._analyzer = var, analyzer
         self.found: list[tuple[Var, PrimExpr]] = []
 
     def visit(self, node: Any) -> Any:
         if _is_digit(node, self._var):
-            for digit, expr in self.found:
-                if structural_equal(expr, node):
-                    return digit
-            self.found.append((Var(f"{self._var.name}_digit", node.dtype), node))
-            return self.found[-1][0]
+            return self._named(node, node.dtype)
+        if isinstance(node, Cast) and _is_digit(node.value, self._var) and _has_room(node, self._analyzer):
+            return self._named(node.value, node.dtype)
         return super().visit(node)
+
+    def _named(self, expr: PrimExpr, dtype: DataType) -> Var:
+        for digit, known in self.found:
+            if digit.dtype == dtype and structural_equal(known, expr):
+                return digit
+        self.found.append((Var(f"{self._var.name}_digit", dtype), expr))
+        return self.found[-1][0]
+
+
+def _has_room(cast: Cast, analyzer: Analyzer) -> bool:
+    """Whether a quotient or remainder is the same number in the integer type that it is cast to. Nothing is
+    divided by zero."""
+    digit, dtype = cast.value, cast.dtype
+    if (
+        not isinstance(digit, (FloorDiv, FloorMod))
+        or not dtype.is_int
+        or not analyzer.can_prove(digit.b >= 0)
+    ):
+        return False
+    room = 1 << dtype.bits - 1  # of numbers that are not negative
+    if isinstance(digit, FloorMod):
+        return analyzer.can_prove(digit.b <= room)
+    return analyzer.can_prove(digit.a >= 0) and analyzer.can_prove(digit.a < digit.b * room)
 
 
 def _is_digit(value: Any, var: Var) -> bool:
