@@ -10,6 +10,7 @@
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
 | HEDDLE_STRICT_RULES=1 | a schedule rule that fails ends the compilation, instead of giving way to the next |
+| NO_COLOR | `show()` prints without colours in a terminal |
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ def _thread_count(env: Mapping[str, str], available: int) -> int:
             raise UsageError(S0301, f"{name} must be a positive integer, got {text!r}")
         return int(text)
     return available
+
+
+def wants_no_colours() -> bool:
+    """Whether text in a terminal is to have no colours (https://no-color.org)."""
+    return "NO_COLOR" in os.environ
 
 
 def available_cores() -> int:

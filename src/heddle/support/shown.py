@@ -6,7 +6,6 @@ Pygments colours it, which the extra `cli` brings; a text of ours reads like Pyt
 from __future__ import annotations
 
 import html
-import os
 import sys
 import warnings
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from typing import Any
 from heddle.support.codes import S0706
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.distribution import pip_install
+from heddle.support.settings import wants_no_colours
 
 _NAMED = {"light": "default", "dark": "monokai"}
 _OF_TERMINAL = "ansi"
@@ -23,7 +23,7 @@ _IN_NOTEBOOKS = "default"
 
 def has_colours() -> bool:
     """Whether text on standard output gets colours by itself: a terminal shows it, nobody said NO_COLOR."""
-    return bool(sys.stdout is not None and sys.stdout.isatty() and "NO_COLOR" not in os.environ)
+    return bool(sys.stdout is not None and sys.stdout.isatty() and not wants_no_colours())
 
 
 def coloured(text: str, style: str) -> str:
