@@ -46,7 +46,7 @@ VALUES: dict[str, tuple[str, Any]] = {
     "tuples and branches": (
         f"def @main({X}) {{ let %p = if (less(sum(%x), 0f)) {{ (zeros_like(%x), %x) }} else "
         "{ (%x, ones_like(%x)) }; add(split(%p.0, indices_or_sections=3, axis=1).1, %p.1) }",
-        lambda x: 0 * x + x if x.sum() < 0 else x[:, 1:2] + 1,
+        lambda x: 0 * x + x if x.sum() < 0 else x[:, 1:2] + np.ones_like(x),
     ),
     "references": (
         f"def @main({X}) {{ let %r = ref((%x, 1)); let %u = ref_write(%r, (zeros_like(%x), 2)); "

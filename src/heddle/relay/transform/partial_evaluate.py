@@ -13,6 +13,7 @@ from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, Tuple
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import Op
+from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
@@ -58,7 +59,7 @@ class PartialEvaluate(TypedPass):
     function of the module, so many calls as `unfoldings` says are unfolded; the others stay calls.
     """
 
-    unfoldings: int = 1000
+    unfoldings: int = option(1000, at_least=0)
     opt_level = 1
 
     def change(self, func: Function, mod: IRModule) -> Function:
