@@ -220,10 +220,11 @@ def play(journey: Journey, folder: Path, programs: Path) -> list[Played]:
         (folder / name).write_text(text.lstrip("\n"))
     path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     settings = {**os.environ, "PATH": path, "HEDDLE_CACHE_DIR": str(folder / "cache"), "COLUMNS": "100"}
-    return [_played(step, folder, settings) for step in journey.steps]
+    places = {str(folder): ".", str(programs.parent): "venv"}
+    return [_played(step, folder, settings, places) for step in journey.steps]
 
 
-def _played(step: Step, folder: Path, settings: Mapping[str, str]) -> Played:
+def _played(step: Step, folder: Path, settings: Mapping[str, str], places: Mapping[str, str]) -> Played:
     done = subprocess.run(
         ["bash", "-c", step.command],
         cwd=folder,
@@ -233,7 +234,9 @@ def _played(step: Step, folder: Path, settings: Mapping[str, str]) -> Played:
         timeout=_TIMEOUT_S,
         check=False,
     )
-    output = (done.stdout + done.stderr).replace(str(folder), ".")
+    output = done.stdout + done.stderr
+    for place, name in places.items():
+        output = output.replace(place, name)
     at, faults = 0, []
     if done.returncode != step.status:
         faults.append(f"status {done.returncode}, expected {step.status}")

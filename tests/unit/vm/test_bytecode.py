@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from heddle.runtime import DataType, FunctionModule, Shape, Tensor, load_module, tensor
 from heddle.runtime.artefact import read_artefact
 from heddle.runtime.artefact_file import write_artefact
+from heddle.runtime.library_program import TO_RUN_ALONE
 from heddle.support.diagnostics import FormatError, HeddleError, UsageError
 from heddle.support.span import TextSpan
 from heddle.vm import BytecodeError
@@ -422,6 +423,9 @@ def test_missing_sections_are_named(tmp_path):
         write_artefact(tmp_path / "y", {key: data for key, data in sections.items() if key != name})
         if name.endswith("line_table"):
             assert load_module(tmp_path / "y").line_table == {}  # files of before the table still load
+            continue
+        if name in TO_RUN_ALONE:
+            assert load_module(tmp_path / "y").line_table != {}  # the machine does not need them
             continue
         with pytest.raises(FormatError, match="F0105") as caught:
             load_module(tmp_path / "y")

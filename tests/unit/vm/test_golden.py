@@ -14,6 +14,7 @@ from heddle.driver.compile import with_machine_code
 from heddle.runtime import DataType, Shape, cpu, load_module, variants_in
 from heddle.runtime.artefact import OLDEST_VERSION, VERSION, read_artefact
 from heddle.runtime.artefact_file import write_artefact
+from heddle.runtime.library_program import TO_RUN_ALONE
 from heddle.runtime.native.interface import DIGESTS, NATIVE_ABI, OLDEST_ABI
 from heddle.runtime.needs import Needs, write_needs
 from heddle.runtime.wire import Writer
@@ -94,8 +95,14 @@ def test_kernels_run(path: Path, mode: str) -> None:
 
 
 def test_files_of_the_present_version_are_written_as_they_were(tmp_path: Path) -> None:
+    """All sections, in order; what a file needs to run alone, new code each time, comes behind them."""
     load_module(KERNELS).export_library(tmp_path / "again.heddle")
-    assert (tmp_path / "again.heddle").read_bytes() == KERNELS.read_bytes()
+    again = [(name, bytes(part.data)) for name, part in read_artefact(tmp_path / "again.heddle").items()]
+    before = [(name, bytes(part.data)) for name, part in read_artefact(KERNELS).items()]
+    assert again[: len(before)] == before
+    assert [name for name, _ in again[len(before) :]] in ([], list(TO_RUN_ALONE))
+    write_artefact(tmp_path / "same.heddle", dict(before))
+    assert (tmp_path / "same.heddle").read_bytes() == KERNELS.read_bytes()
 
 
 def test_older_kernels_do_not_say_what_they_need() -> None:
