@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.lower.codes import L0401
+from heddle.prim.nodes import Var
 from heddle.prim.ops import equal
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
 from heddle.support.settings import settings
@@ -105,15 +106,18 @@ class ApplyDefaultSchedule(FunctionPass):
         size = size_of_rows(func)
         if size is None or not turns_for_each_row(made, size):
             return made
-        one = self._scheduled(with_one_column(func, size), failed)
-        return made if one is None else either(equal(size, 1), one.func, made)
+        return self._with_form_for_one(func, size, made, failed)
 
     def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where it is a product of any number of rows, with loops of their own for
         one."""
         size = size_of_one_row(func)
-        one = None if size is None else self._scheduled(with_one_column(func, size), failed)
-        return made if size is None or one is None else either(equal(size, 1), one.func, made)
+        return made if size is None else self._with_form_for_one(func, size, made, failed)
+
+    def _with_form_for_one(self, func: PrimFunc, size: Var, made: PrimFunc, failed: list[str]) -> PrimFunc:
+        """The scheduled function, and beside it that for a size of one, where a rule takes it."""
+        one = self._scheduled(with_one_column(func, size), failed)
+        return made if one is None else either(equal(size, 1), one.func, made)
 
     def _for_few_rows(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where it transposes weights for any number of rows, with loops for a few

@@ -19,6 +19,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from heddle.runtime.codes import F0111, U0403, U0404, U0515
 from heddle.runtime.dlpack import DLTensor
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
-from heddle.runtime.native.image import Image
+from heddle.runtime.native.image import Image, address_in
 from heddle.runtime.needs import listed, processor_that_system_tells, read_needs
 from heddle.runtime.variant_table import VARIANTS, choose, read_variants, sections_of
 from heddle.support.codes import S0102
@@ -136,13 +137,7 @@ def _loaded(path: str) -> Addresses:
     except (OSError, ValueError) as error:
         raise UsageError(S0102, f"cannot load {path}: {error}") from error
 
-    def address(symbol: str) -> int | None:
-        try:
-            return ctypes.cast(library[symbol], ctypes.c_void_p).value
-        except AttributeError:
-            return None
-
-    return address
+    return partial(address_in, library)
 
 
 _libraries: dict[Path, dict[tuple[int, ...], ctypes.CDLL | None]] = {}

@@ -41,7 +41,13 @@ def coloured(text: str, style: str) -> str:
         if style == _OF_TERMINAL
         else formatters.Terminal256Formatter(style=_style(pygments, style))
     )
-    return str(pygments.highlight(text, pygments.lexers.PythonLexer(stripnl=False, ensurenl=False), made))
+    return _highlighted(pygments, text, made)
+
+
+def _highlighted(pygments: Any, text: str, formatter: Any) -> str:
+    return str(
+        pygments.highlight(text, pygments.lexers.PythonLexer(stripnl=False, ensurenl=False), formatter)
+    )
 
 
 def _style(pygments: Any, name: str) -> str:
@@ -110,7 +116,7 @@ class Shown:
             return f"<pre>{html.escape(text)}</pre>"
         pygments = _pygments()
         made = pygments.formatters.HtmlFormatter(noclasses=True, style=_IN_NOTEBOOKS)
-        return str(pygments.highlight(text, pygments.lexers.PythonLexer(stripnl=False, ensurenl=False), made))
+        return _highlighted(pygments, text, made)
 
     def _shown_text(self, **options: Any) -> str:
         assert not options

@@ -10,6 +10,7 @@ from heddle.graph.codes import R0203
 from heddle.graph.op_builder import build_call_in, call_op, const
 from heddle.ir.expr import Expr
 from heddle.ir.op_def import Input
+from heddle.ops.relay_names.images import RESIZED
 from heddle.ops.relay_names.rules import (
     DATA,
     Given,
@@ -232,16 +233,7 @@ def _resize2d(data: Any, size: Any, roi: Any = None, *args: Any, **attrs: Any) -
     return {"data": data, "size": size, "roi": region, **dict(zip(names, args, strict=False)), **attrs}
 
 
-_RESIZE = (
-    attr("layout", "str", "NCHW"),
-    attr("method", "str", "linear"),
-    attr("coordinate_transformation_mode", "str", "half_pixel"),
-    attr("rounding_method", "str", "round"),
-    attr("cubic_alpha", "float", -0.5),
-    attr("cubic_exclude", "int", 0),
-    attr("extrapolation_value", "float", 0.0),
-    attr("out_dtype", "dtype", None),
-)
+_RESIZE = (attr("layout", "str", "NCHW"), *RESIZED)
 
 
 def _images() -> Rows:

@@ -10,7 +10,7 @@ from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, whole
 from heddle.support.diagnostics import IRTypeError
 
-_RESIZED = (
+RESIZED = (
     attr("method", "str", "linear"),
     attr("coordinate_transformation_mode", "str", "half_pixel"),
     attr("rounding_method", "str", "round"),
@@ -19,6 +19,7 @@ _RESIZED = (
     attr("extrapolation_value", "float", 0.0),
     attr("out_dtype", "dtype", None),
 )
+"""What images are resized by, behind their layout."""
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 _PADS = {"SYMMETRIC": "symmetric", "REFLECT": "reflect"}
 
@@ -91,7 +92,7 @@ def _resizing() -> Rows:
                     attr("size", "ints"),
                     attr("roi", "floats", None),
                     attr("layout", "str", _LAYOUTS[ndim]),
-                    *_RESIZED,
+                    *RESIZED,
                 ),
                 defaults={"rounding_method": ""},
                 size=lambda given: list(given["size"]),

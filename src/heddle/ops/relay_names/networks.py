@@ -20,10 +20,12 @@ from heddle.ops.relay_names.rules import (
     axis_from,
     dims_of,
     fixed,
+    kernel_window,
     or_none,
     rank,
     tensor_type,
     whole,
+    window,
 )
 from heddle.support.diagnostics import IRTypeError
 
@@ -132,11 +134,6 @@ _LINE = {"strides": 1, "padding": 0, "dilation": 1}
 """What `nn.conv1d` leaves open: numbers for its one axis."""
 
 
-def _window(ndim: int) -> tuple[Any, ...]:
-    ones = (1,) * ndim
-    return attr("strides", "ints", ones), attr("padding", "ints", (0,) * ndim), attr("dilation", "ints", ones)
-
-
 def _convolutions() -> Rows:
     for ndim, spatial in ((1, "W"), (2, "HW"), (3, "DHW")):
         for transposed in (False, True):
@@ -149,10 +146,7 @@ def _convolutions() -> Rows:
                     name,
                     _WEIGHT,
                     (
-                        *_window(ndim),
-                        attr("groups", "int", 1),
-                        attr("channels", "int", None),
-                        attr("kernel_size", "ints", None),
+                        *kernel_window(ndim),
                         attr("data_layout", "str", "NC" + spatial),
                         attr("kernel_layout", "str", kernel),
                         attr("out_layout", "str", ""),
@@ -171,7 +165,7 @@ def _convolutions() -> Rows:
 def _pools() -> Rows:
     for ndim, spatial in ((1, "W"), (2, "HW"), (3, "DHW")):
         layout = (attr("layout", "str", "NC" + spatial), attr("out_layout", "str", ""))
-        strides, padding, dilation = _window(ndim)
+        strides, padding, dilation = window(ndim)
         ones = (1,) * ndim
         for kind in ("max", "avg"):
             counted = (attr("count_include_pad", "bool", False),) if kind == "avg" else ()

@@ -16,6 +16,7 @@ from heddle.ops.relay_names.rules import (
     alias,
     attr,
     dims_of,
+    kernel_window,
     tensor_type,
     whole,
 )
@@ -156,12 +157,7 @@ def _windows() -> Rows:
             "nn.conv2d_backward_weight",
             (Input("grad"), Input("data")),
             (
-                attr("strides", "ints", (1, 1)),
-                attr("padding", "ints", (0, 0)),
-                attr("dilation", "ints", (1, 1)),
-                attr("groups", "int", 1),
-                attr("channels", "int", None),
-                attr("kernel_size", "ints", None),
+                *kernel_window(2),
                 attr("grad_layout", "str", "NCHW"),
                 attr("data_layout", "str", "NCHW"),
                 attr("kernel_layout", "str", "OIHW"),

@@ -20,6 +20,7 @@ from heddle.ops.relay_names.rules import (
     rank,
     shape_input,
     tensor_type,
+    typed_as,
 )
 from heddle.support.diagnostics import IRTypeError
 
@@ -36,12 +37,6 @@ def _is_hot(given: Given) -> Any:
     axis = axis_from(int(given["axis"]), ndim)
     dtype = str(tensor_type(indices).dtype)
     return call_op("equal", call_op("expand_dims", indices, axis=[axis]), _along(depth, axis, ndim, dtype))
-
-
-def _as_hot(name: str) -> Any:
-    return lambda given: (
-        call_op("astype", given[name], dtype=given["dtype"]) if given["dtype"] else given[name]
-    )
 
 
 def _is_valid(given: Given) -> Any:
@@ -119,8 +114,8 @@ def _masks() -> Rows:
             (Input("indices"), Input("on_value"), Input("off_value")),
             (attr("depth", "int", 1), attr("axis", "int", -1), attr("dtype", "dtype", None)),
             condition=_is_hot,
-            x1=_as_hot("on_value"),
-            x2=_as_hot("off_value"),
+            x1=typed_as("on_value"),
+            x2=typed_as("off_value"),
         ),
     )
     yield (

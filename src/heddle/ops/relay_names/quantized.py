@@ -25,7 +25,7 @@ from heddle.ops.relay_names.affine import (
     quantized,
     requantized,
 )
-from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, fields_of, tensor_type
+from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, fields_of, tensor_type, window
 from heddle.support.diagnostics import IRTypeError
 
 _AXIS = attr("axis", "int", -1)
@@ -151,23 +151,17 @@ def _convolution(name: str, kernel: str, attrs: tuple[AttrSpec, ...], output_axi
 
 
 def _convolutions() -> Rows:
-    pair = (1, 1)
-    window = (
-        attr("strides", "ints", pair),
-        attr("padding", "ints", (0, 0)),
-        attr("dilation", "ints", pair),
-        attr("groups", "int", 1),
-    )
+    steps = (*window(2), attr("groups", "int", 1))
     layouts = (attr("data_layout", "str", "NCHW"), attr("out_layout", "str", ""))
     sizes = (attr("kernel_size", "ints", None), attr("channels", "int", None))
     plain = attr("kernel_layout", "str", "OIHW")
     turned = attr("kernel_layout", "str", "IOHW")
     first, last = layouts
-    yield _convolution("conv2d", "kernel", (*sizes, *window, first, plain, last), "O")
+    yield _convolution("conv2d", "kernel", (*sizes, *steps, first, plain, last), "O")
     yield _convolution(
         "conv2d_transpose",
         "weight",
-        (*window, *reversed(sizes), first, turned, last, attr("output_padding", "ints", (0, 0))),
+        (*steps, *reversed(sizes), first, turned, last, attr("output_padding", "ints", (0, 0))),
         "O",
     )
 

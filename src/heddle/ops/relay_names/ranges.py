@@ -24,6 +24,7 @@ from heddle.ops.relay_names.rules import (
     rank,
     shape_input,
     tensor_type,
+    typed_as,
     whole,
 )
 from heddle.support.diagnostics import IRTypeError
@@ -41,12 +42,6 @@ def _is_hot(given: Given) -> Any:
     if ndim > 1:
         places = call_op("expand_dims", places, axis=[place for place in range(ndim) if place != axis])
     return call_op("equal", call_op("expand_dims", as_int64(indices), axis=[axis]), places)
-
-
-def _typed_as(name: str) -> Any:
-    return lambda given: (
-        call_op("astype", given[name], dtype=given["dtype"]) if given["dtype"] else given[name]
-    )
 
 
 def _best(given: Given) -> Any:
@@ -176,8 +171,8 @@ def _elements() -> Rows:
             (Input("indices"), Input("on_value"), Input("off_value"), Input("depth")),
             (attr("axis", "int", -1), attr("dtype", "dtype", None)),
             condition=_is_hot,
-            x1=_typed_as("on_value"),
-            x2=_typed_as("off_value"),
+            x1=typed_as("on_value"),
+            x2=typed_as("off_value"),
         ),
     )
     yield (

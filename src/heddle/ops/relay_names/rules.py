@@ -149,3 +149,22 @@ def as_is(
 ) -> tuple[str, OpAlias]:
     """A name for an expression of several records, cast to an element type."""
     return "astype", alias(name, inputs, attrs, function=function, x=make, dtype=dtype)
+
+
+def window(ndim: int) -> tuple[Any, ...]:
+    """How a window goes over `ndim` axes."""
+    ones = (1,) * ndim
+    return attr("strides", "ints", ones), attr("padding", "ints", (0,) * ndim), attr("dilation", "ints", ones)
+
+
+def kernel_window(ndim: int) -> tuple[Any, ...]:
+    """How a kernel of a convolution goes over `ndim` axes, and its sizes."""
+    sizes = attr("channels", "int", None), attr("kernel_size", "ints", None)
+    return *window(ndim), attr("groups", "int", 1), *sizes
+
+
+def typed_as(name: str) -> Any:
+    """An argument in the element type that the attribute `dtype` asks for, if it does."""
+    return lambda given: (
+        call_op("astype", given[name], dtype=given["dtype"]) if given["dtype"] else given[name]
+    )

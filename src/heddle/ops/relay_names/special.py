@@ -19,6 +19,7 @@ from heddle.ops.relay_names.rules import (
     axis_from,
     dims_of,
     dtype_of,
+    kernel_window,
     rank,
     whole,
 )
@@ -227,12 +228,7 @@ def _products() -> Rows:
             name,
             (Input("data"), Input("kernel")),
             (
-                attr("strides", "ints", (1, 1)),
-                attr("padding", "ints", (0, 0)),
-                attr("dilation", "ints", (1, 1)),
-                attr("groups", "int", 1),
-                attr("channels", "int", None),
-                attr("kernel_size", "ints", None),
+                *kernel_window(2),
                 attr("data_layout", "str", "NCHW8c"),
                 attr("kernel_layout", "str", "OIHW"),
                 attr("out_layout", "str", ""),

@@ -16,6 +16,7 @@ import struct
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from heddle.runtime.codes import U0502
 from heddle.runtime.native.relocations import MACHINES
@@ -252,10 +253,10 @@ def _text(name: bytes) -> str:
     return name.decode(errors="replace")
 
 
-def _in_process(name: str) -> int | None:
-    """The address of a function of the C library, or of another that this process has loaded."""
+def address_in(library: ctypes.CDLL, name: str) -> int | None:
+    """Where a library has a symbol, None where it has none. `CDLL(None)` is all that the process has."""
     try:
-        return ctypes.cast(ctypes.CDLL(None)[name], ctypes.c_void_p).value
+        return ctypes.cast(library[name], ctypes.c_void_p).value
     except AttributeError:
         return None
 
@@ -268,11 +269,11 @@ class Image:
     """
 
     def __init__(self, objects: Sequence[bytes], given: Mapping[str, int]) -> None:
-        self._linked = Linked(objects, given, _in_process)
+        system = ctypes.CDLL(None, use_errno=True)
+        self._linked = Linked(objects, given, partial(address_in, system))
         here = platform.machine()
         if self._linked.machine.name != here or sys.platform != "linux":
             raise _bad(f"object code is for {self._linked.machine.name}, and this is another machine: {here}")
-        system = ctypes.CDLL(None, use_errno=True)
         self._protect = system.mprotect
         self._protect.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
         size = self._linked.size_bytes
