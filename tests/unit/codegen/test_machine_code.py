@@ -278,3 +278,22 @@ def test_an_index_is_computed_once_in_a_block() -> None:
     Kernels(made)("f", array, result)
     rows = array[np.arange(5) * 7 % 5]
     np.testing.assert_array_equal(result, rows[:, 0:48:3] + rows[:, 1:49:3])
+
+
+def test_places_that_change_by_turns_are_rows_of_addresses() -> None:
+    """A turn reads one of two rows and writes the other: vectors are loaded and stored, not gathered."""
+    t = Var("t", "int64")
+    both, a = decl_buffer((2, 512), "float32", "both"), decl_buffer((512,), "float32", "A")
+    here, there = ops.floormod(t, 2), ops.floormod(t + 1, 2)
+    store = BufferStore(both, a[i] / both[here, i] + a[i], (there, i))
+    func = func_of((both, a, n), For(t, 0, n, SERIAL, For(i, 0, 512, SERIAL, store)))
+    compiled = compile_kernels(func, Target("llvm -mcpu=skylake-avx512"))
+    body = compiled.assembly.split("f__body:")[1].split(".Lfunc_end")[0]
+    assert "vdivps" in body and not re.search("vgather|vscatter", body)
+    rng = np.random.default_rng(0)
+    state, added = rng.random((2, 512), np.float32), rng.random(512, np.float32)
+    want = state.copy()
+    for turn in range(3):
+        want[(turn + 1) % 2] = added / want[turn % 2] + added
+    Kernels(compile_kernels(func, HOST))("f", state, added, 3)
+    np.testing.assert_array_equal(state, want)

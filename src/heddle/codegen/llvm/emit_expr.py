@@ -81,9 +81,11 @@ _INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "g
 
 @dataclass(slots=True)
 class OpenLoop:
-    """A loop under way: how many conditions were around it, and whether one inside it guards a division."""
+    """A loop under way: how many conditions were around it, its variable where it has one, and whether a
+    condition inside it guards a division."""
 
     conditions: int
+    var: Var | None = None
     divides_conditionally: bool = False
 
 
@@ -152,15 +154,20 @@ class ExprEmitter(Dispatch):
             self.num_conditions -= 1
 
     @contextmanager
-    def open_loop(self) -> Iterator[OpenLoop]:
-        """The body of a loop."""
+    def open_loop(self, var: Var | None = None) -> Iterator[OpenLoop]:
+        """The body of a loop over `var`."""
         known, self._quotients = self._quotients, dict(self._quotients)
-        self._loops.append(OpenLoop(self.num_conditions))
+        self._loops.append(OpenLoop(self.num_conditions, var))
         try:
             yield self._loops[-1]
         finally:
             self._quotients = known
             self._loops.pop()
+
+    @property
+    def innermost(self) -> Var | None:
+        """The variable of the innermost loop."""
+        return self._loops[-1].var if self._loops else None
 
     def default(self, node: Any) -> str:
         raise UsageError(G0101, f"{type(node).__name__} has no machine form: {node}", span=node.span)

@@ -14,7 +14,8 @@ from heddle.codegen.codes import G0101
 from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
 from heddle.codegen.llvm.types import INT64, is_widened, memory_type, register_type, splat
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
-from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp
+from heddle.prim.nodes import Add, Broadcast, FloorMod, IntImm, Mod, Mul, PrimExpr, Ramp
+from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
 from heddle.tir.nodes import Buffer, BufferLoad
@@ -63,15 +64,31 @@ class MemoryEmitter(ExprEmitter):
 
     def address(self, buffer: Buffer, index: PrimExpr) -> str:
         """The address of one element (a vector of addresses for a vector index)."""
+        base, element = self.emit(buffer.data), memory_type(buffer.dtype)
+        place, index = self._place_and_rest(index)
+        if place is not None:
+            base = self.out.value(f"getelementptr {element}, ptr {base}, {self._wide_index(place)}")
+        flags = "inbounds " if place is None else ""
+        return self.out.value(f"getelementptr {flags}{element}, ptr {base}, {self._wide_index(index)}")
+
+    def _wide_index(self, index: PrimExpr) -> str:
+        """An index of 64 bits, with its type."""
         operand = self.emit_index(index)
         wide = INT64.with_lanes(index.dtype.lanes)
         if index.dtype != wide:
             operand = self.convert(operand, index.dtype, wide)
-        element = memory_type(buffer.dtype)
-        result = (
-            f"getelementptr inbounds {element}, ptr {self.emit(buffer.data)}, {register_type(wide)} {operand}"
-        )
-        return self.out.value(result)
+        return f"{register_type(wide)} {operand}"
+
+    def _place_and_rest(self, index: PrimExpr) -> tuple[PrimExpr | None, PrimExpr]:
+        """`t % 2 * 512 + i` in a loop over `i` is a place, `t % 2 * 512`, and a number of elements from it.
+        As one sum of integers LLVM makes it the bits of one number, which are no row of addresses to it."""
+        if self.innermost is None or not isinstance(index, Add) or index.dtype.lanes > 1:
+            return None, index
+        for part, rest in ((index.a, index.b), (index.b, index.a)):
+            is_place = isinstance(part, Mul) and isinstance(part.a, (FloorMod, Mod))
+            if is_place and self.innermost not in free_vars(part) and self.innermost in free_vars(rest):
+                return part, rest
+        return None, index
 
     def visit_BufferLoad(self, node: BufferLoad) -> str:
         index = self.flat_index(node.buffer, node.indices)

@@ -248,7 +248,7 @@ class StmtEmitter(MemoryEmitter):
             self.nonnegative.add(node.loop_var)
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with (
-            self.open_loop() as state,
+            self.open_loop(node.loop_var) as state,
             self.index_checks.inside(node.loop_var, known, self.num_conditions, node.body) as settle,
         ):
             self.scoped(node.body)

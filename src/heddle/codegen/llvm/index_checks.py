@@ -51,7 +51,7 @@ class Emitter(Protocol):
     def index_error_somewhere(self, size: str) -> None:
         """Leave with an error that names no index."""
 
-    def open_loop(self) -> AbstractContextManager[Any]:
+    def open_loop(self, var: Var | None = None) -> AbstractContextManager[Any]:
         """The body of a loop."""
 
     def unlikely(self) -> str:
