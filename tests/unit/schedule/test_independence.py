@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from heddle.ir.structural import structural_equal
+from heddle.prim.nodes import Var
 from heddle.script import from_source
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
@@ -89,6 +90,26 @@ def test_digits_of_a_fused_loop(rows, count):
     sch.parallel(sch.fuse(*[i0, j, i1][:count]))
     sch.parallel(sch.fuse(*sch.get_loops("D")))
     check(before, sch, machine=False)
+
+
+@pytest.mark.parametrize(
+    ("digits", "tell"),
+    [
+        ("f // 6, f // 2 % 3, f % 2", True),
+        ("f // 24, f // 6 % 4, f // 2 % 3, f % 2", True),
+        ("f // 6, f % 2", False),
+        ("f // 6, f // 2 % 2, f % 2", False),
+        ("f // 5, f // 2 % 3, f % 2", False),
+        ("f // -6, f // 2 % -3, f % 2", False),
+        ("f // 6, f // 3 % 3, f % 2", False),
+    ],
+)
+def test_digits_of_several_radices_tell_the_variable(digits, tell):
+    f = Var("f", "int64")
+    exprs = eval(f"({digits},)", {"f": f})
+    assert independence._follows(f, exprs) is tell
+    values = {eval(f"({digits},)", {"f": value}) for value in range(-60, 60)}
+    assert not tell or len(values) == 120
 
 
 # ---- orders of loops

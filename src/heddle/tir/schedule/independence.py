@@ -316,22 +316,36 @@ def _determine(var: Var, exprs: list[PrimExpr], domain: Range, analyzer: Analyze
 
 
 def _follows(wanted: Var, exprs: Sequence[PrimExpr]) -> bool:
-    """Whether quotients and remainders tell a variable: x // m and x % m tell x, which may be one itself."""
+    """Whether quotients and remainders tell a variable: x // m and x % m tell x, which may be one itself, as
+    x // 226 % 3 and x // 678 tell x // 226."""
     told = list(exprs)
     for one in told:  # grows
         if one is wanted:
             return True
-        if not isinstance(one, (FloorDiv, FloorMod)):
-            continue
-        partner = FloorMod if isinstance(one, FloorDiv) else FloorDiv
-        if any(type(other) is partner and _is_of_same(one, other) for other in told):
-            if not any(structural_equal(one.a, other) for other in told):
-                told.append(one.a)
+        pairs = [(one, other) for other in told] + [(other, one) for other in told]
+        for whole in [_told_by_both(*pair) for pair in pairs]:
+            if whole is not None and not any(structural_equal(whole, known) for known in told):
+                told.append(whole)
     return False
 
 
-def _is_of_same(one: Any, other: Any) -> bool:
-    return structural_equal(one.a, other.a) and structural_equal(one.b, other.b)
+def _told_by_both(quotient: PrimExpr, remainder: PrimExpr) -> PrimExpr | None:
+    """x of x // m and x % m."""
+    if not isinstance(quotient, FloorDiv) or not isinstance(remainder, FloorMod):
+        return None
+    is_same = structural_equal(quotient.a, remainder.a) and structural_equal(quotient.b, remainder.b)
+    return remainder.a if is_same or _is_nested(quotient, remainder) else None
+
+
+def _is_nested(quotient: FloorDiv, remainder: FloorMod) -> bool:
+    """Whether a quotient is x // (k * m) beside the remainder x // k % m, of positive constants."""
+    inner = remainder.a
+    if not isinstance(inner, FloorDiv) or not structural_equal(quotient.a, inner.a):
+        return False
+    whole, k, m = (
+        factor.value if isinstance(factor, IntImm) else 0 for factor in (quotient.b, inner.b, remainder.b)
+    )
+    return k > 0 and m > 0 and whole == k * m
 
 
 # ---- elements that several iterations may touch

@@ -141,6 +141,10 @@ def _fills_tiles(store: BufferStore) -> bool:
 
 def _contiguous_axis(block: SBlock, load: BufferLoad) -> Var | None:
     """The axis whose next value is the next element."""
+    *before, last = load.indices
+    axes = [axis.var for axis in block.iter_vars if extent_of(axis.dom.extent) != 1]
+    if isinstance(last, Var) and last in axes and last not in free_vars(*before):
+        return last
     analyzer = Analyzer()
     for axis in block.iter_vars:
         analyzer.bind(axis.var, axis.dom)
@@ -148,8 +152,8 @@ def _contiguous_axis(block: SBlock, load: BufferLoad) -> Var | None:
     for index, size in zip(load.indices, load.buffer.shape, strict=True):
         flat = flat * size.astype("int64") + index.astype("int64")
     flat = analyzer.simplify(flat)
-    for axis in block.iter_vars:
-        following = substitute(flat, {axis.var: axis.var + IntImm(axis.var.dtype, 1)})
-        if is_const_int(analyzer.simplify(following - flat), 1) and extent_of(axis.dom.extent) != 1:
-            return axis.var
+    for var in axes:
+        following = substitute(flat, {var: var + IntImm(var.dtype, 1)})
+        if is_const_int(analyzer.simplify(following - flat), 1):
+            return var
     return None
