@@ -226,6 +226,11 @@ EXPORTS: dict[str, dict[str, str]] = {
     },
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
+        "heddle.lower.relay_fuse_ops": "FuseOps",
+        "heddle.relay.transform.compiler_functions": (
+            "InlineCompilerFunctionsBoundTo MarkCompilerFunctionsAsExtern "
+            "OutlineCompilerFunctionsWithExistingGlobalSymbols"
+        ),
         "heddle.relay.transform.fold_constant": "FoldConstantExpr",
         "heddle.relay.transform.function_pass": "build_config function_pass",
         "heddle.relay.transform.gradient": "gradient",

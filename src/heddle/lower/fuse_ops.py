@@ -106,8 +106,8 @@ class _Fuser(BlockFuser):
             for source in dict.fromkeys(n for n in walk(value) if isinstance(n, Var)):
                 if source in nodes:
                     nodes[source].users.append(node)
-                    nodes[source].user_patterns.append(self._edge_pattern(source, var, node.pattern))
-                    nodes[source].repeats.append(_repeats(source, var))
+                    nodes[source].user_patterns.append(edge_pattern(source, var, node.pattern))
+                    nodes[source].repeats.append(repeats(source, var))
                     if self._reads_along_rows(source, made_by.get(source), value):
                         nodes[source].turns_for = node
             nodes[var], made_by[var] = node, value
@@ -130,7 +130,7 @@ class _Fuser(BlockFuser):
             return False
         callee, _ = called
         if callee not in self._costly:
-            self._costly[callee] = _has_costly_work(self.module[callee])
+            self._costly[callee] = has_costly_work(self.module[callee])
         return self._costly[callee]
 
     def _value_pattern(self, binding: Binding) -> OpPattern:
@@ -144,20 +144,6 @@ class _Fuser(BlockFuser):
             return self._pattern(value.args[0])
         return OpPattern.OPAQUE
 
-    def _edge_pattern(self, source: Var, user: Var, pattern: OpPattern) -> OpPattern:
-        """A broadcast is elementwise for an operand of the shape of the result. One that has fewer elements
-        is read more than once an element."""
-        if (
-            pattern is OpPattern.BROADCAST
-            and isinstance(source.ty, TensorType)
-            and isinstance(user.ty, TensorType)
-            and source.ty.shape is not None
-            and user.ty.shape is not None
-        ):
-            same = structural_equal(_without_units(source.ty), _without_units(user.ty))
-            return OpPattern.ELEMENTWISE if same else OpPattern.INJECTIVE
-        return pattern
-
     def _fused_call(self, group: FusionGroup, by_var: dict[Var, Binding]) -> Binding:
         """A private function of the group's bindings, and the call that replaces them."""
         bindings = [by_var[member.key] for member in group.members]  # type: ignore[index]
@@ -167,13 +153,30 @@ class _Fuser(BlockFuser):
         return call
 
 
-def _has_costly_work(func: BaseFunc) -> bool:
+def edge_pattern(source: Expr, user: Expr, pattern: OpPattern) -> OpPattern:
+    """The pattern by which a user takes a source. A broadcast is elementwise for an operand of the shape of
+    the result. One that has fewer elements is read more than once an element."""
+    ty, made = source.ty, user.ty
+    if (
+        pattern is not OpPattern.BROADCAST
+        or not isinstance(ty, TensorType)
+        or not isinstance(made, TensorType)
+    ):
+        return pattern
+    if ty.shape is None or made.shape is None:
+        return pattern
+    same = structural_equal(_without_units(ty), _without_units(made))
+    return OpPattern.ELEMENTWISE if same else OpPattern.INJECTIVE
+
+
+def has_costly_work(func: BaseFunc) -> bool:
+    """Whether a loop function calls what takes much longer than to read its result."""
     return isinstance(func, PrimFunc) and any(
         isinstance(node, PrimCall) and intrinsic_of(node).is_costly for node in walk(func.body)
     )
 
 
-def _repeats(source: Var, user: Var) -> bool:
+def repeats(source: Expr, user: Expr) -> bool:
     """Whether a user makes several elements of one, along other axes than the last ones: what is the same for
     all elements of a row is computed once for the row."""
     if not isinstance(source.ty, TensorType) or not isinstance(user.ty, TensorType):

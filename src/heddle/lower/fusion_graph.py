@@ -17,7 +17,6 @@ from heddle.tir.analysis.op_pattern import OpPattern
 
 MAX_GROUP = 64
 """Nodes of one group at most: huge kernels cost more to compile than they save."""
-_TOO_MANY = f"together they would have more than {MAX_GROUP} operators"
 
 _KINDS = {
     OpPattern.COMM_REDUCE: "a reduction",
@@ -60,8 +59,8 @@ class FusionGroup:
     boundary: str = ""
 
 
-def find_groups(nodes: Sequence[FusionNode]) -> list[FusionGroup]:
-    """Group nodes, which are in topological order; each node is in one group."""
+def find_groups(nodes: Sequence[FusionNode], most: int = MAX_GROUP) -> list[FusionGroup]:
+    """Group nodes, which are in topological order; each node is in one group, of at most `most`."""
     _post_dominators(nodes)
     for node in nodes:
         node.group = FusionGroup(
@@ -69,11 +68,11 @@ def find_groups(nodes: Sequence[FusionNode]) -> list[FusionGroup]:
         )
     for first in (True, False):  # contractions take what follows them before anything else does
         for node in nodes:
-            if (_group(node).pattern is OpPattern.OUT_EWISE_FUSABLE) is first and not _refusal(node):
+            if (_group(node).pattern is OpPattern.OUT_EWISE_FUSABLE) is first and not _refusal(node, most):
                 _merge(node)
     groups = list(dict.fromkeys(_group(node) for node in nodes))
     for group in groups:
-        group.boundary = _refusal(group.root)
+        group.boundary = _refusal(group.root, most)
     return groups
 
 
@@ -112,7 +111,7 @@ def _common(
     return a, way
 
 
-def _refusal(node: FusionNode) -> str:
+def _refusal(node: FusionNode, most: int) -> str:
     """Why a node's group does not go into that of its post-dominator; empty where it can."""
     target, group = node.parent, _group(node)
     if target is None:
@@ -129,7 +128,7 @@ def _refusal(node: FusionNode) -> str:
     if sink.pattern is OpPattern.OPAQUE:
         return "what follows is no loop nest that the compiler knows"
     if len(_between(node, target)) > MAX_GROUP:
-        return _TOO_MANY
+        return _too_many(MAX_GROUP)
     if group.pattern is OpPattern.OUT_EWISE_FUSABLE:
         found = _contraction_refusal(node, target, sink)
     elif group.pattern is OpPattern.COMM_REDUCE:
@@ -138,7 +137,7 @@ def _refusal(node: FusionNode) -> str:
         found = _map_refusal(node, target, group, sink)
     else:
         found = ""
-    return found or _size_refusal(node) or _repetition_refusal(node)
+    return found or _size_refusal(node, most) or _repetition_refusal(node)
 
 
 def _contraction_refusal(node: FusionNode, target: FusionNode, sink: FusionGroup) -> str:
@@ -161,10 +160,14 @@ def _map_refusal(node: FusionNode, target: FusionNode, group: FusionGroup, sink:
     return ""
 
 
-def _size_refusal(node: FusionNode) -> str:
+def _too_many(most: int) -> str:
+    return f"together they would have more than {most} operators"
+
+
+def _size_refusal(node: FusionNode, most: int) -> str:
     parts = _parts(node)
-    if sum(len(part.members) for part in parts) > MAX_GROUP:
-        return _TOO_MANY
+    if sum(len(part.members) for part in parts) > most:
+        return _too_many(most)
     if sum(part.anchor is not None for part in parts) > 1:
         return "a kernel has one reduction or contraction"
     return ""

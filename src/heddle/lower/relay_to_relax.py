@@ -51,6 +51,7 @@ from heddle.prim.substitute import substitute
 from heddle.relay.expand import expand
 from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
 from heddle.relay.text_values import type_text
+from heddle.relay.transform.defuse_ops import without_kernels
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalForm
 from heddle.relay.typed import infer_module
 from heddle.relay.unify import instantiate
@@ -81,7 +82,7 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
     entry, L0304 for a reference that may lead to itself; IRTypeError where types do not fit;
     MissingNameError I0301 for an entry that is not there.
     """
-    typed = infer_module(ToANormalForm()(mod))
+    typed = infer_module(ToANormalForm()(without_kernels(mod)))
     entries = _entries(typed, entry_functions)
     program = _Program(typed, is_pure=not has_references(typed, [typed[var] for var in entries]))
     for var in entries:

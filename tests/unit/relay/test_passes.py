@@ -549,8 +549,15 @@ def test_work_grows_with_distinct_nodes(doublings: int) -> None:
 EVERY = {
     name: cls
     for name, cls in pass_classes().items()
-    if cls.__module__.startswith("heddle.relay")
-    and name not in ("FastMath", "FirstOrderGradient", "MergeComposite")
+    if (cls.__module__.startswith("heddle.relay") or name.startswith("relay."))
+    and name
+    not in (
+        "FastMath",
+        "FirstOrderGradient",
+        "MergeComposite",
+        "AnnotateTarget",
+        "InlineCompilerFunctionsBoundTo",
+    )
 }
 
 

@@ -277,8 +277,8 @@ def _annotations() -> Rows:
     """What says something about a value and is that value."""
     yield "astype", alias("annotation.checkpoint", DATA, x="data", dtype=_dtype)
     for name in ("compiler_begin", "compiler_end"):
-        made = alias(f"annotation.{name}", DATA, (attr("compiler", "str"),), x="data", dtype=_dtype)
-        yield "astype", made
+        anything, compiler = (Input("data", "any"),), (attr("compiler", "str"),)
+        yield "astype", alias(f"annotation.{name}", anything, compiler, expression=_itself("data"))
     for name in ("stop_fusion", "bitpack_start", "bitpack_end"):
         yield "astype", alias(f"annotation.{name}", DATA, expression=_itself("data"))
     hint = alias("annotation.cast_hint", DATA, (attr("dtype", "dtype"),), expression=_itself("data"))

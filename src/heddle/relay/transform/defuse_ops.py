@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Function
+from heddle.ir.module import IRModule
+from heddle.ir.node import replace
 from heddle.relay.builders import replace_vars
-from heddle.relay.transform.rewriting import RewritePass
+from heddle.relay.transform.compiler_regions import COMPILER
+from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.transform.rewriting import RewritePass, rewrite_nodes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 
 
@@ -28,6 +33,31 @@ class DefuseOps(RewritePass):
 
     def rewrite(self, old: Any, new: Any) -> Any:
         func = new.op if isinstance(new, Call) else None
-        if not isinstance(func, Function) or not func.attrs.get(PRIMITIVE) or "Compiler" in func.attrs:
-            return new
-        return replace_vars(func.body, dict(zip(func.params, new.args, strict=True)))
+        return new if isinstance(func, Function) and COMPILER in func.attrs else _in_place(old, new)
+
+
+def without_kernels(mod: IRModule) -> IRModule:
+    """The module before fusion, without types where something changed: no function is marked as one kernel,
+    and those that are called in place, of other compilers too, are written there."""
+    made = {
+        var: _unmarked(func) if isinstance(func, Function) and func.dialect == "relay" else func
+        for var, func in mod.functions.items()
+    }
+    same = all(made[var] is func for var, func in mod.functions.items())
+    return mod if same else mod.with_functions(made)
+
+
+def _unmarked(func: Function) -> Function:
+    made: Function = rewrite_nodes(func, _in_place)
+    if not made.attrs.get(PRIMITIVE):
+        return made
+    return replace(made, attrs=attrs_of({key: v for key, v in made.attrs.items() if key != PRIMITIVE}))
+
+
+def _in_place(old: Any, new: Any) -> Any:
+    """A call's body where it calls a function that is one kernel."""
+    func = new.op if isinstance(new, Call) else None
+    if not isinstance(func, Function) or not func.attrs.get(PRIMITIVE):
+        return new
+    own = with_own_bindings(func)
+    return replace_vars(own.body, dict(zip(own.params, new.args, strict=True)))

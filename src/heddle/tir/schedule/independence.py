@@ -316,8 +316,7 @@ def _determine(var: Var, exprs: list[PrimExpr], domain: Range, analyzer: Analyze
 
 
 def _follows(wanted: Var, exprs: Sequence[PrimExpr]) -> bool:
-    """Whether quotients and remainders tell a variable: x // m and x % m tell x, which may be one itself, as
-    x // 226 % 3 and x // 678 tell x // 226."""
+    """Whether quotients and remainders tell a variable: x // m and x % m tell x, which may be one itself."""
     told = list(exprs)
     for one in told:  # grows
         if one is wanted:
@@ -338,7 +337,7 @@ def _told_by_both(quotient: PrimExpr, remainder: PrimExpr) -> PrimExpr | None:
 
 
 def _is_nested(quotient: FloorDiv, remainder: FloorMod) -> bool:
-    """Whether a quotient is x // (k * m) beside the remainder x // k % m, of positive constants."""
+    """Whether a quotient is x // (k * m) beside the remainder x // k % m: 678 beside 226 and 3."""
     inner = remainder.a
     if not isinstance(inner, FloorDiv) or not structural_equal(quotient.a, inner.a):
         return False
