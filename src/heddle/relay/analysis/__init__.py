@@ -10,22 +10,40 @@ from heddle.ir.variables import (
 )
 from heddle.ir.visitor import post_order_visit
 from heddle.relay.analysis.counts import all_dtypes, check_constant, list_op_freqs
+from heddle.relay.analysis.kernels import (
+    Feature,
+    check_basic_block_normal_form,
+    detect_feature,
+    extract_fused_functions,
+    extract_intermdeiate_expr,
+    get_total_mac_number,
+    list_fake_quantized_op_freqs,
+    search_fc_transpose,
+)
 from heddle.relay.analysis.well_formedness import well_formed
 from heddle.relay.cases import unmatched_cases
 from heddle.relay.kinds import check_kind
 
 __all__ = [
+    "Feature",
     "all_dtypes",
     "all_type_vars",
     "all_vars",
     "bound_type_vars",
     "bound_vars",
+    "check_basic_block_normal_form",
     "check_constant",
     "check_kind",
+    "detect_feature",
+    "extract_fused_functions",
+    "extract_intermdeiate_expr",
     "free_type_vars",
     "free_vars",
+    "get_total_mac_number",
+    "list_fake_quantized_op_freqs",
     "list_op_freqs",
     "post_order_visit",
+    "search_fc_transpose",
     "unmatched_cases",
     "well_formed",
 ]
