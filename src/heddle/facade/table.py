@@ -355,7 +355,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.module": "FunctionModule Module load_module system_lib",
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.runtime.native.library": "set_num_threads",
-        "heddle.runtime.shape": "Array Map Shape",
+        "heddle.runtime.shape": "Array Map Shape ShapeTuple=Shape",
         "heddle.runtime.storage": "Allocator Storage allocator_for clear_allocators",
         "heddle.runtime.tensor": "Tensor empty from_dlpack tensor",
         "heddle.runtime.timing": "BenchmarkResult",

@@ -27,7 +27,7 @@ from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.lower.normal_form import GRAPHS
-from heddle.prim.nodes import SizeVar
+from heddle.prim.nodes import PrimExpr, SizeVar
 from heddle.support.diagnostics import IRTypeError
 
 OPERATORS = "operators"
@@ -122,15 +122,33 @@ class _Legalizer(BindingRewriter):
             fields = tuple(self._with_shape(item) for item in arg.fields)
             return arg if all(a is b for a, b in zip(fields, arg.fields, strict=True)) else Tuple(fields)
         ty = type_of(arg)
-        if isinstance(ty, TupleType) or not isinstance(ty, TensorType) or ty.dims is not None:
+        if isinstance(ty, ShapeType) and isinstance(arg, Var):
+            return ShapeExpr(self._values(arg, ty), span=arg.span)
+        if not isinstance(ty, TensorType) or ty.dims is not None:
             return arg
-        if ty.ndim == UNKNOWN_NDIM:
-            raise IRTypeError(L0102, f"the rank of {arg} is not known here", span=arg.span)
+        dims = _new_dims(arg, ty.ndim)
         if isinstance(arg, Var) and arg in self._known:
             return self._known[arg]
-        hint = getattr(arg, "name_hint", "t")
-        dims = tuple(SizeVar(f"{hint}_d{k}") for k in range(ty.ndim))
-        matched = self.match_cast(arg, TensorType(dims, ty.dtype, ty.vdevice), hint)
+        matched = self.match_cast(arg, TensorType(dims, ty.dtype, ty.vdevice), _hint(arg))
         if isinstance(arg, Var):
             self._known[arg] = matched
         return matched
+
+    def _values(self, arg: Var, ty: ShapeType) -> tuple[PrimExpr, ...]:
+        """What a shape holds, matched to named dimensions where its type does not say it."""
+        if ty.values is None and arg not in self._known:
+            self._known[arg] = self.match_cast(arg, ShapeType(_new_dims(arg, ty.ndim)), _hint(arg))
+        found = ty if ty.values is not None else type_of(self._known[arg])
+        assert isinstance(found, ShapeType) and found.values is not None
+        return found.values
+
+
+def _hint(arg: Expr) -> str:
+    return str(getattr(arg, "name_hint", "t"))
+
+
+def _new_dims(arg: Expr, ndim: int) -> tuple[PrimExpr, ...]:
+    """Dimensions of their own for a value. Raises: IRTypeError L0102 where not even their number is known."""
+    if ndim == UNKNOWN_NDIM:
+        raise IRTypeError(L0102, f"the rank of {arg} is not known here", span=arg.span)
+    return tuple(SizeVar(f"{_hint(arg)}_d{k}") for k in range(ndim))

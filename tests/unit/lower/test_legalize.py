@@ -16,7 +16,9 @@ from heddle.ir.expr import Var
 from heddle.ir.module import IRModule
 from heddle.prim.nodes import SizeVar
 from heddle.relax import op
-from heddle.support.diagnostics import Trap
+from heddle.runtime.shape import Shape
+from heddle.script import from_source
+from heddle.support.diagnostics import HeddleError, Trap
 from heddle.target import Target
 
 n, m, k = SizeVar("n"), SizeVar("m"), SizeVar("k")
@@ -79,3 +81,44 @@ def test_all_bindings_of_a_decomposition_are_legalised() -> None:
     legal = relax.transform.LegalizeOps()(program(X, w, result=op.linear(X, w)))
     assert "R.permute_dims" not in str(legal)
     assert "R.matmul" not in str(legal)
+
+
+SHAPES = {
+    "a name for a known shape": (
+        's: R.Shape(["m", 2])',
+        "q: R.Shape([m, 2]) = s",
+        "R.zeros(q, dtype='float32')",
+    ),
+    "a matched shape": (
+        "s: R.Shape(ndim=2)",
+        "q: R.Shape([m, 2]) = R.match_cast(s, R.Shape([m, 2]))",
+        "R.zeros(q, dtype='float32')",
+    ),
+    "a shape of known length": ("s: R.Shape(ndim=2)", "", "R.zeros(s, dtype='float32')"),
+    "two uses": ("s: R.Shape(ndim=2)", "", "R.add(R.zeros(s, dtype='float32'), R.full(s, R.const(0.0)))"),
+    "broadcast": ("s: R.Shape(ndim=2)", "", "R.broadcast_to(R.const(0.0), s)"),
+    "reshape": ("s: R.Shape(ndim=2)", "", "R.reshape(R.zeros((2, 6), dtype='float32'), s)"),
+}
+
+
+@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
+@pytest.mark.parametrize("name", SHAPES)
+def test_shapes_are_values(name: str, mode: str) -> None:
+    params, binding, result = SHAPES[name]
+    lines = ["m = T.int64()", binding, f"z = {result}", "return z"]
+    body = "\n        ".join(line for line in lines if line)
+    text = f"@I.ir_module\nclass M:\n    @R.function\n    def main({params}):\n        {body}\n"
+    machine = relax.VirtualMachine(build(from_source(text), Target("llvm"), exec_mode=mode), cpu())
+    assert machine["main"](Shape([6, 2])).numpy().tolist() == [[0, 0]] * 6
+    with pytest.raises(HeddleError):
+        machine["main"](Shape([6, 2, 1]))
+    assert machine["main"](Shape([6, 2])).shape == (6, 2)
+
+
+def test_a_shape_of_unknown_length_is_refused() -> None:
+    text = (
+        "@I.ir_module\nclass M:\n    @R.function\n    def main(s: R.Shape()):\n"
+        "        z = R.zeros(s, dtype='float32')\n        return z\n"
+    )
+    with pytest.raises(HeddleError, match="rank"):
+        build(from_source(text), Target("llvm"))
