@@ -121,11 +121,15 @@ def compiled(files: CFiles, flags: Sequence[str] = (), compiler: str | None = No
     """The program beside a C file."""
     folder = files.source.parent
     (folder / "main.c").write_text(MAIN)
+    return linked(folder, [*flags, *([] if files.weights is None else ["-DWEIGHTS"])], compiler)
+
+
+def linked(folder: Path, flags: Sequence[str] = (), compiler: str | None = None) -> Path:
+    """The program of model.c and main.c in a folder."""
     command = COMMANDS[compiler or COMPILERS[0]]
     if command is _CLANG_OF_ZIG:  # it comes without the address sanitizer's library
         flags = [flag.replace("address,", "") for flag in flags]
     command = [*command, *STRICT, *flags, f"-I{HEADERS}"]
-    command += [] if files.weights is None else ["-DWEIGHTS"]
     done = subprocess.run(
         [*command, "model.c", "main.c", "-o", "program", "-lm"],
         cwd=folder,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from heddle.driver.compile import build
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.module import IRModule
 from heddle.runtime import cpu
+from heddle.runtime.dtype import DataType
+from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.native.abi import Kind
 from heddle.script import parse
 from heddle.support.diagnostics import UsageError
 from heddle.vm.relax import VirtualMachine
@@ -100,6 +104,53 @@ def test_wrong_inputs_are_refused_with_a_message(tmp_path: Path) -> None:
             c_file.run(program, [wrong])
     with pytest.raises(AssertionError, match="takes 1 inputs, got 2"):
         c_file.run(program, [np.zeros((3, 8), np.float32)] * 2)
+
+
+MESSAGES = """
+#include <stdio.h>
+#include "heddle.h"
+#include "heddle_program.h"
+
+int main(int argc, char **argv) {
+  HeddleProgram *program = heddle_open();
+  long long word;
+  while (scanf("%lld", &word) == 1) {
+    heddle_set_error(1, argv[argc - 1], -3, (int64_t)word);
+    printf("%s\\n", heddle_error(program));
+  }
+  heddle_close(program);
+  return 0;
+}
+"""
+
+
+@c_file.needs_compiler
+def test_messages_name_kinds_and_dtypes(tmp_path: Path) -> None:
+    """As the native runtime's do: these name what Python calls by its own words."""
+    c_file.compiled(as_c(parse(DENSE.format(rows=3)), tmp_path))
+    (tmp_path / "main.c").write_text(MESSAGES)
+    c_file.linked(tmp_path)
+
+    def shown(text: str, words: Sequence[int]) -> list[str]:
+        given = " ".join(str(int(word)) for word in words)
+        done = subprocess.run(
+            [str(tmp_path / "program"), text], input=given, capture_output=True, text=True, check=True
+        )
+        return done.stdout.splitlines()
+
+    kinds = [Kind.NONE, Kind.INT, Kind.BOOL, Kind.FLOAT, Kind.POINTER, Kind.TENSOR, Kind.SHAPE, Kind.TUPLE]
+    names = ["nothing", "an int", "a bool", "a float", "a pointer", "a tensor", "a shape", "a tuple"]
+    for number, name in [
+        *zip(kinds, names, strict=True),
+        (10, "a closure"),
+        (11, "a storage"),
+        (99, "a value"),
+    ]:
+        assert shown("%e: %v", [number]) == shown("%e: %k", [number]) == [f"-3: {name}"]
+    dtypes = ["bool", "int8", "int64", "uint16", "float16", "float64", "bfloat16"]
+    assert shown("%t!", [packed_dtype(DataType(name)) for name in dtypes]) == [f"{name}!" for name in dtypes]
+    assert shown("100% %g", [255]) == ["100% 255"]
+    assert shown("%t", [255, -1]) == ["code 255", "code 255"]
 
 
 @c_file.needs_compiler

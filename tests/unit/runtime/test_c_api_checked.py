@@ -246,6 +246,21 @@ DTYPES = (
     *("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
 )
 
+KINDS = {
+    Kind.NONE: "nothing",
+    Kind.INT: "an int",
+    Kind.BOOL: "a bool",
+    Kind.FLOAT: "a float",
+    Kind.POINTER: "a pointer",
+    Kind.TENSOR: "a tensor",
+    Kind.SHAPE: "a shape",
+    Kind.TUPLE: "a tuple",
+    Kind.CLOSURE: "a closure",
+    Kind.STORAGE: "a storage",
+    Kind.DATA: "a value of a data type",
+    Kind.REFERENCE: "a reference",
+}
+
 
 @pytest.mark.parametrize(
     ("text", "expected", "got", "shown"),
@@ -255,7 +270,9 @@ DTYPES = (
         ("%e and %g", -5, 1 << 62, f"-5 and {1 << 62}"),
         ("%g%g%e", 1, -(1 << 63), f"-{1 << 63}-{1 << 63}1"),
         ("100%", 1, 2, "100%"),
-        ("%v", 1, 2, "2"),
+        ("100% of %g%%", 1, 2, "100% of 2%%"),
+        *((mark, 1, kind, name) for mark in ("%v", "%k") for kind, name in KINDS.items()),
+        ("%v", 1, 99, "a value"),
         ("got %t!", 1, 3 | 7 << 8, "got code 3!"),
         ("%t", 1, 255, "code 255"),
         *(("%t", 1, packed_dtype(DataType(name)), name) for name in DTYPES),

@@ -22,6 +22,19 @@
 @float8_e8m0fnu_text = internal constant [15 x i8] c"float8_e8m0fnu\00"
 @float4_text = internal constant [14 x i8] c"float4_e2m1fn\00"
 @code_text = internal constant [6 x i8] c"code \00"
+@nothing_text = internal constant [8 x i8] c"nothing\00"
+@an_int_text = internal constant [7 x i8] c"an int\00"
+@a_bool_text = internal constant [7 x i8] c"a bool\00"
+@a_float_text = internal constant [8 x i8] c"a float\00"
+@a_pointer_text = internal constant [10 x i8] c"a pointer\00"
+@a_tensor_text = internal constant [9 x i8] c"a tensor\00"
+@a_shape_text = internal constant [8 x i8] c"a shape\00"
+@a_tuple_text = internal constant [8 x i8] c"a tuple\00"
+@a_closure_text = internal constant [10 x i8] c"a closure\00"
+@a_storage_text = internal constant [10 x i8] c"a storage\00"
+@data_text = internal constant [23 x i8] c"a value of a data type\00"
+@a_reference_text = internal constant [12 x i8] c"a reference\00"
+@a_value_text = internal constant [8 x i8] c"a value\00"
 
 declare i32 @snprintf(ptr, i64, ptr, ...)
 declare i32 @atoi(ptr)
@@ -140,6 +153,76 @@ after.11:
   %v.21 = sext i32 %v.20 to i64
   %at.22 = getelementptr [1 x i8], ptr %to.17, i64 %v.21
   ret ptr %at.22
+}
+
+; What a message calls a value of a kind.
+define internal ptr @name_of_kind(i64 %kind) {
+entry:
+  %v.4 = icmp eq i64 %kind, 7
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  ret ptr @a_tensor_text
+after.3:
+  %v.8 = icmp eq i64 %kind, 8
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  ret ptr @a_shape_text
+after.7:
+  %v.12 = icmp eq i64 %kind, 9
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  ret ptr @a_tuple_text
+after.11:
+  %v.16 = icmp eq i64 %kind, 10
+  br i1 %v.16, label %then.13, label %after.15
+then.13:
+  ret ptr @a_closure_text
+after.15:
+  %v.20 = icmp eq i64 %kind, 11
+  br i1 %v.20, label %then.17, label %after.19
+then.17:
+  ret ptr @a_storage_text
+after.19:
+  %v.24 = icmp eq i64 %kind, 13
+  br i1 %v.24, label %then.21, label %after.23
+then.21:
+  ret ptr @data_text
+after.23:
+  %v.28 = icmp eq i64 %kind, 14
+  br i1 %v.28, label %then.25, label %after.27
+then.25:
+  ret ptr @a_reference_text
+after.27:
+  %v.29 = call ptr @name_of_plain_kind(i64 %kind)
+  ret ptr %v.29
+}
+
+; The same for kinds that are no objects.
+define internal ptr @name_of_plain_kind(i64 %kind) {
+entry:
+  %v.4 = icmp eq i64 %kind, 0
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  ret ptr @nothing_text
+after.3:
+  %v.8 = icmp eq i64 %kind, 1
+  br i1 %v.8, label %then.5, label %after.7
+then.5:
+  ret ptr @an_int_text
+after.7:
+  %v.12 = icmp eq i64 %kind, 2
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
+  ret ptr @a_bool_text
+after.11:
+  %v.16 = icmp eq i64 %kind, 3
+  br i1 %v.16, label %then.13, label %after.15
+then.13:
+  ret ptr @a_float_text
+after.15:
+  %v.17 = icmp eq i64 %kind, 4
+  %v.18 = select i1 %v.17, ptr @a_pointer_text, ptr @a_value_text
+  ret ptr %v.18
 }
 
 ; Make the library's pools, once. A second thread waits for the first.
@@ -442,8 +525,8 @@ after.6:
   %at.11 = getelementptr [1 x i8], ptr %at.2, i64 1000
   br label %loop.12
 loop.12:
-  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.60, %after.25 ]
-  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.61, %after.25 ]
+  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.78, %after.25 ]
+  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.79, %after.25 ]
   %v.18 = load i8, ptr %source.15
   %v.19 = icmp ne i8 %v.18, 0
   br i1 %v.19, label %and.17, label %after.14
@@ -470,39 +553,63 @@ else.24:
   %v.39 = icmp eq i8 %v.38, 37
   br i1 %v.39, label %and.37, label %else.35
 and.37:
-  %v.40 = icmp ne i8 %letter.22, 0
-  br i1 %v.40, label %then.34, label %else.35
+  %v.41 = icmp eq i8 %letter.22, 118
+  br i1 %v.41, label %then.34, label %or.40
+or.40:
+  %v.42 = icmp eq i8 %letter.22, 107
+  br i1 %v.42, label %then.34, label %else.35
 then.34:
-  %v.45 = icmp eq i8 %letter.22, 101
-  br i1 %v.45, label %yes.42, label %no.43
-yes.42:
-  %expected_at.46 = getelementptr i8, ptr %v.3, i64 8
-  %v.47 = load i64, ptr %expected_at.46
-  br label %chosen.44
-no.43:
-  %got_at.48 = getelementptr i8, ptr %v.3, i64 16
-  %v.49 = load i64, ptr %got_at.48
-  br label %chosen.44
-chosen.44:
-  %number.41.50 = phi i64 [ %v.47, %yes.42 ], [ %v.49, %no.43 ]
-  %v.51 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.41.50)
-  %v.52 = sext i32 %v.51 to i64
-  %at.53 = getelementptr [1 x i8], ptr %to.16, i64 %v.52
-  %at.54 = getelementptr [1 x i8], ptr %source.15, i64 2
+  %got_at.43 = getelementptr i8, ptr %v.3, i64 16
+  %v.44 = load i64, ptr %got_at.43
+  %v.45 = call ptr @name_of_kind(i64 %v.44)
+  %to.46 = call ptr @put_text(ptr %to.16, ptr %v.45)
+  %at.47 = getelementptr [1 x i8], ptr %source.15, i64 2
   br label %after.36
 else.35:
-  %v.55 = load i8, ptr %source.15
-  store i8 %v.55, ptr %to.16
-  %at.56 = getelementptr [1 x i8], ptr %to.16, i64 1
-  %at.57 = getelementptr [1 x i8], ptr %source.15, i64 1
+  %v.52 = load i8, ptr %source.15
+  %v.53 = icmp eq i8 %v.52, 37
+  br i1 %v.53, label %and.51, label %else.49
+and.51:
+  %v.55 = icmp eq i8 %letter.22, 101
+  br i1 %v.55, label %then.48, label %or.54
+or.54:
+  %v.56 = icmp eq i8 %letter.22, 103
+  br i1 %v.56, label %then.48, label %else.49
+then.48:
+  %v.61 = icmp eq i8 %letter.22, 101
+  br i1 %v.61, label %yes.58, label %no.59
+yes.58:
+  %expected_at.62 = getelementptr i8, ptr %v.3, i64 8
+  %v.63 = load i64, ptr %expected_at.62
+  br label %chosen.60
+no.59:
+  %got_at.64 = getelementptr i8, ptr %v.3, i64 16
+  %v.65 = load i64, ptr %got_at.64
+  br label %chosen.60
+chosen.60:
+  %number.57.66 = phi i64 [ %v.63, %yes.58 ], [ %v.65, %no.59 ]
+  %v.67 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.57.66)
+  %v.68 = sext i32 %v.67 to i64
+  %at.69 = getelementptr [1 x i8], ptr %to.16, i64 %v.68
+  %at.70 = getelementptr [1 x i8], ptr %source.15, i64 2
+  br label %after.50
+else.49:
+  %v.71 = load i8, ptr %source.15
+  store i8 %v.71, ptr %to.16
+  %at.72 = getelementptr [1 x i8], ptr %to.16, i64 1
+  %at.73 = getelementptr [1 x i8], ptr %source.15, i64 1
+  br label %after.50
+after.50:
+  %source.74 = phi ptr [ %at.70, %chosen.60 ], [ %at.73, %else.49 ]
+  %to.75 = phi ptr [ %at.69, %chosen.60 ], [ %at.72, %else.49 ]
   br label %after.36
 after.36:
-  %source.58 = phi ptr [ %at.54, %chosen.44 ], [ %at.57, %else.35 ]
-  %to.59 = phi ptr [ %at.53, %chosen.44 ], [ %at.56, %else.35 ]
+  %source.76 = phi ptr [ %at.47, %then.34 ], [ %source.74, %after.50 ]
+  %to.77 = phi ptr [ %to.46, %then.34 ], [ %to.75, %after.50 ]
   br label %after.25
 after.25:
-  %source.60 = phi ptr [ %at.33, %then.23 ], [ %source.58, %after.36 ]
-  %to.61 = phi ptr [ %to.32, %then.23 ], [ %to.59, %after.36 ]
+  %source.78 = phi ptr [ %at.33, %then.23 ], [ %source.76, %after.36 ]
+  %to.79 = phi ptr [ %to.32, %then.23 ], [ %to.77, %after.36 ]
   br label %loop.12
 after.14:
   store i8 0, ptr %to.16

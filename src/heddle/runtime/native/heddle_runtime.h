@@ -643,13 +643,42 @@ static char *heddle_write_number(char *to, int64_t number) {
   return to;
 }
 
+static char *heddle_write_text(char *to, const char *text) {
+  while (*text != 0) *to++ = *text++;
+  return to;
+}
+
+/* What a message calls a value of a kind. */
+static const char *heddle_kind_name(int64_t kind) {
+  static const char *const names[] = {"nothing", "an int", "a bool", "a float", "a pointer", "a value", "a value",
+                                      "a tensor", "a shape", "a tuple", "a closure", "a storage"};
+  return kind >= 0 && kind < (int64_t)(sizeof names / sizeof names[0]) ? names[kind] : "a value";
+}
+
+/* The spelling of a dtype: its code, its bits and its lanes are the bytes of a number. */
+static char *heddle_write_dtype(char *to, int64_t word) {
+  static const char *const names[] = {"int", "uint", "float", "handle", "bfloat", "complex"};
+  const int64_t code = word & 255, bits = word >> 8 & 255;
+  if (code == 6) return heddle_write_text(to, "bool");
+  if (code > 6) return heddle_write_number(heddle_write_text(to, "code "), code);
+  return heddle_write_number(heddle_write_text(to, names[code]), bits);
+}
+
 const char *heddle_error(HeddleProgram *program) {
   char *to = program->text, *const end = program->text + sizeof program->text - 32;
   const char *from = heddle_last_error.message;
   if (heddle_last_error.is_set) {
     for (; *from != 0 && to < end; ++from) {
       if (from[0] == '%' && from[1] != 0) {
-        to = heddle_write_number(to, *++from == 'e' ? heddle_last_error.expected : heddle_last_error.got);
+        const int64_t got = heddle_last_error.got;
+        switch (*++from) {
+          case 'e': to = heddle_write_number(to, heddle_last_error.expected); break;
+          case 't': to = heddle_write_dtype(to, got); break;
+          case 'k':
+          case 'v': to = heddle_write_text(to, heddle_kind_name(got)); break;
+          case 'g': to = heddle_write_number(to, got); break;
+          default: *to++ = *--from;
+        }
       } else {
         *to++ = *from;
       }

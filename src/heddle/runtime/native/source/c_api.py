@@ -66,8 +66,11 @@ SET_UP = 2
 ERROR_BYTES = 1024
 PERCENT = 37  # the letters of messages
 LETTER_E = 101
+LETTER_G = 103
+LETTER_K = 107
 LETTER_T = 116
-DIGITS_BYTES = 24  # of the longest number, or the longest name of a dtype
+LETTER_V = 118
+DIGITS_BYTES = 24  # of the longest number, or the longest name of a dtype or kind
 DL_FLOAT = DTYPE_CODES["float"]
 DL_BFLOAT = DTYPE_CODES["bfloat"]
 DL_FLOAT8_E4M3FN = DTYPE_CODES["float8_e4m3fn"]
@@ -111,6 +114,19 @@ float8_e5m2fnuz_text = Text("float8_e5m2fnuz")
 float8_e8m0fnu_text = Text("float8_e8m0fnu")
 float4_text = Text("float4_e2m1fn")
 code_text = Text("code ")
+nothing_text = Text("nothing")
+an_int_text = Text("an int")
+a_bool_text = Text("a bool")
+a_float_text = Text("a float")
+a_pointer_text = Text("a pointer")
+a_tensor_text = Text("a tensor")
+a_shape_text = Text("a shape")
+a_tuple_text = Text("a tuple")
+a_closure_text = Text("a closure")
+a_storage_text = Text("a storage")
+data_text = Text("a value of a data type")
+a_reference_text = Text("a reference")
+a_value_text = Text("a value")
 
 
 @external
@@ -190,6 +206,40 @@ def write_dtype(to: Pointer[u8], word: i64) -> Pointer[u8]:
         return offset(to, write_number(to, DIGITS_BYTES, code))
     to = put_text(to, name)
     return offset(to, write_number(to, DIGITS_BYTES, (word >> 8) & 255))
+
+
+@native
+def name_of_kind(kind: i64) -> Pointer[u8]:
+    """What a message calls a value of a kind."""
+    if kind == Kind.TENSOR:
+        return a_tensor_text
+    if kind == Kind.SHAPE:
+        return a_shape_text
+    if kind == Kind.TUPLE:
+        return a_tuple_text
+    if kind == Kind.CLOSURE:
+        return a_closure_text
+    if kind == Kind.STORAGE:
+        return a_storage_text
+    if kind == Kind.DATA:
+        return data_text
+    if kind == Kind.REFERENCE:
+        return a_reference_text
+    return name_of_plain_kind(kind)
+
+
+@native
+def name_of_plain_kind(kind: i64) -> Pointer[u8]:
+    """The same for kinds that are no objects."""
+    if kind == Kind.NONE:
+        return nothing_text
+    if kind == Kind.INT:
+        return an_int_text
+    if kind == Kind.BOOL:
+        return a_bool_text
+    if kind == Kind.FLOAT:
+        return a_float_text
+    return a_pointer_text if kind == Kind.POINTER else a_value_text
 
 
 # ---- opening and closing
@@ -367,7 +417,10 @@ def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
         if source.value == PERCENT and letter == LETTER_T:
             to = write_dtype(to, error.got)
             source = offset(source, 2)
-        elif source.value == PERCENT and letter != 0:
+        elif source.value == PERCENT and (letter == LETTER_V or letter == LETTER_K):
+            to = put_text(to, name_of_kind(error.got))
+            source = offset(source, 2)
+        elif source.value == PERCENT and (letter == LETTER_E or letter == LETTER_G):
             number = error.expected if letter == LETTER_E else error.got
             to = offset(to, write_number(to, DIGITS_BYTES, number))
             source = offset(source, 2)
