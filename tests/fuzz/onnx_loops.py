@@ -1,7 +1,7 @@
 """Random Loop and Scan models (`onnx_loop_models`), each run in ways that must give the same bits.
 
-`python -m tests.fuzz.onnx_loops --first 1 --count 100`. Oracle: the graph interpreter, and ONNX Runtime where
-it has the kernels.
+`python -m tests.fuzz.onnx_loops --first 1 --count 100 --ways c optimised`. Oracle: the graph interpreter, and
+ONNX Runtime where it has the kernels.
 """
 
 from __future__ import annotations
@@ -36,10 +36,12 @@ from heddle.target import Target
 from heddle.vm.relax import VirtualMachine
 from tests.fuzz.onnx_loop_models import random_model
 
-WAYS = ("bytecode", "without FuseLoops", "sanitize", "printed", "saved")
+WAYS = ("bytecode", "without FuseLoops", "sanitize", "printed", "saved", "optimised")
+TARGET = Target("llvm -opt-level=0")
+TARGETS = {"optimised": Target("llvm"), "c": Target("c")}
+"""The target of a way, where it is not `TARGET`. C needs a compiler: `--ways c`."""
 WAYS_EACH = 2
 """How many ways a model has beside the compiled one."""
-TARGET = Target("llvm -opt-level=0")
 _STATE = onnxruntime.capi.onnxruntime_pybind11_state
 _NO_ANSWER = (
     _STATE.NotImplemented,
@@ -62,8 +64,19 @@ def flat(value: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def _stored(array: Any) -> Any:
-    """As the interpreter has it: 4-bit integers take a byte each."""
+    """As the interpreter has it: 4-bit integers take a byte each; strings are no tensor."""
+    if array.dtype.kind in "OTUS":
+        return as_argument(array)
     return array.astype(np.int8) if array.dtype.name == "int4" else array
+
+
+def _with_texts(value: Any) -> Any:
+    """A result of the interpreter's, arrays of strings (a shape and its elements) as arrays."""
+    if not isinstance(value, tuple):
+        return value
+    if len(value) == 2 and isinstance(value[1], tuple) and all(isinstance(text, str) for text in value[1]):
+        return np.array(value[1], object).reshape([int(size) for size in value[0]])
+    return tuple(map(_with_texts, value))
 
 
 def by_runtime(model: onnx.ModelProto, samples: Sequence[dict[str, Any]]) -> list[list[Any] | None]:
@@ -93,7 +106,7 @@ def machine(mod: IRModule, way: str, folder: Path) -> VirtualMachine:
         mod = from_source(files[0].read_text(), folder=folder)
     with PassContext(disabled_pass=["FuseLoops"] if way == "without FuseLoops" else []):
         mode = "bytecode" if way == "bytecode" else "compiled"
-        program = build(mod, TARGET, exec_mode=mode, sanitize=way == "sanitize")
+        program = build(mod, TARGETS.get(way, TARGET), exec_mode=mode, sanitize=way == "sanitize")
     if way == "saved":
         program.export_library(folder / "model.heddle")
         program = load_module(folder / "model.heddle")
@@ -117,22 +130,22 @@ def different(mine: list[Any], other: list[Any], is_peer: bool = False) -> str:
     return ""
 
 
-def judge(seed: int) -> tuple[str, str]:
-    """A kind (ok, refused, or a fault) and what was found."""
+def judge(seed: int, ways: Sequence[str] = ()) -> tuple[str, str]:
+    """A kind (ok, refused, or a fault) and what was found, compiled and in `ways`, else in two of WAYS."""
     model, samples = random_model(seed)
     stage = "import"
     try:
         mod = from_onnx(model)
         stage = "interpreter"
         wanted = [
-            flat(GraphInterpreter(mod)["main"](*(_stored(item) for item in given.values())))
+            flat(_with_texts(GraphInterpreter(mod)["main"](*(_stored(item) for item in given.values()))))
             for given in samples
         ]
         stage = "ONNX Runtime"
         for number, (mine, peer) in enumerate(zip(wanted, by_runtime(model, samples), strict=True)):
             if peer is not None and (found := different(mine, peer, is_peer=True)):
                 return "wrong", f"interpreter against ONNX Runtime, sample {number}: {found}"
-        for way in ("compiled", *random.Random(seed).sample(WAYS, WAYS_EACH)):
+        for way in ("compiled", *(ways or random.Random(seed).sample(WAYS, WAYS_EACH))):
             stage = way
             with tempfile.TemporaryDirectory() as folder:
                 vm = machine(mod, way, Path(folder))
@@ -156,11 +169,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--ways", nargs="*", choices=("c", *WAYS), default=())
     given = parser.parse_args()
     kinds: Counter[str] = Counter()
     begun = time.process_time()
     for seed in range(given.first, given.first + given.count):
-        kind, said = judge(seed)
+        kind, said = judge(seed, given.ways)
         kinds[kind] += 1
         if kind != "ok":
             print(f"seed {seed}: {kind}: {said}", flush=True)

@@ -23,7 +23,6 @@ from heddle.ir.node import replace
 from heddle.ir.op_def import DISPATCHES, OpDef, op_def
 from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.types import TupleType
 from heddle.lower.codes import L0102
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.lower.normal_form import GRAPHS

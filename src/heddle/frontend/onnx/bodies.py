@@ -3,7 +3,7 @@ specifications."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -16,6 +16,7 @@ from heddle.frontend.onnx.values import SequenceKind, Value
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
+from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import ImportModelError
 
 _MAX_VERSION = (1 << 31) - 1
@@ -105,6 +106,32 @@ class FunctionTable:
     def dtype_of(self, stored: TensorProto) -> str:
         """The element type of a stored tensor. Raises: ImportModelError for one that is unknown."""
         return dtype_name(stored.data_type, f"tensor {stored.name!r}")
+
+
+def of_one_dtype(
+    schema: Any, inputs: Sequence[Value | None], cast: Callable[[Value, str], Value]
+) -> list[Value | None]:
+    """The inputs of a node in a specification's body, those of one type parameter in one element type.
+
+    Bodies say float where any float goes, and int64 where any index goes: a constant becomes what the others
+    are, integers become the widest of them, and floats what the first of them is.
+    """
+    found: dict[str, list[tuple[int, Value]]] = {}
+    for place, value in enumerate(inputs):
+        spec = schema.inputs[min(place, len(schema.inputs) - 1)]  # the last one may be repeated
+        if value is not None and value.dtype and spec.is_homogeneous:
+            found.setdefault(spec.type_str, []).append((place, value))
+    made = list(inputs)
+    for values in found.values():
+        dtypes = [value.dtype for _, value in values if value.array is None]
+        common = next(iter(dtypes), "")
+        if all(DataType(dtype).is_int for dtype in dtypes):
+            common = max(dtypes, key=lambda dtype: DataType(dtype).bits, default="")
+        elif not all(DataType(dtype).is_float for dtype in dtypes):
+            common = common if len(set(dtypes)) == 1 else ""
+        for place, value in values if common else ():
+            made[place] = value if value.dtype == common else cast(value, common)
+    return made
 
 
 def _proto_of(node: Node) -> onnx.NodeProto:

@@ -19,7 +19,7 @@ import numpy as np
 from onnx import FunctionProto, GraphProto
 
 from heddle.frontend.codes import N0105, N0106, N0201, N0203, N0301
-from heddle.frontend.onnx.bodies import FunctionTable
+from heddle.frontend.onnx.bodies import FunctionTable, of_one_dtype
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.float_dims import scaled_dim, scaling
 from heddle.frontend.onnx.folding import folded
@@ -65,6 +65,7 @@ class GraphImporter:
         self.builder = builder
         self.functions = functions
         self.opsets: Mapping[str, int] = functions.model_opsets
+        self._in_specification = False  # whether the nodes are those of a body that ONNX wrote
         self.simplify = Simplifier()
         self.dim_names = NameSupply()
         self.scope = Scope()
@@ -197,6 +198,8 @@ class GraphImporter:
     def convert(self, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
         """The values of a node's outputs."""
         opset = self.opsets.get(node.domain, 1)
+        if self._in_specification and (schema := self.functions.schema(node, opset)) is not None:
+            inputs = of_one_dtype(schema, inputs, self._cast)
         ctx = NodeContext(self, node, inputs, opset)
         rule = find_symbolic(node.domain, node.op_type)
         known = rule(ctx) if rule is not None else None
@@ -206,6 +209,7 @@ class GraphImporter:
         converter = None if body is not None else find_converter(node.domain, node.op_type, opset)
         if converter is not None:
             return as_values(converter(ctx))
+        is_local, before = body is not None, self._in_specification
         body = body or self.functions.specified(node, opset, inputs)
         if body is None:
             reason, rewrite = reason_against(node.domain, node.op_type) or ("", "")
@@ -213,7 +217,17 @@ class GraphImporter:
             raise ImportModelError(
                 N0201, f"operator {node.op_type} is not supported{why}", help=rewrite or None
             )
-        return self.run_function(body, node, inputs)
+        self._in_specification = not is_local
+        try:
+            return self.run_function(body, node, inputs)
+        finally:
+            self._in_specification = before
+
+    def _cast(self, value: Value, dtype: str) -> Value:
+        """A value in another element type."""
+        if value.array is not None:
+            return array_value(value.array.astype(DataType(dtype).numpy()), dtype)
+        return tensor_value(self.call("astype", self.tensor_of(value), dtype=dtype))
 
     def run_function(self, body: FunctionProto, node: Node, inputs: Sequence[Value | None]) -> list[Value]:
         """A call of a function of the model or of an operator's specification, inlined."""

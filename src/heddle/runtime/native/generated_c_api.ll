@@ -505,6 +505,61 @@ chosen.27:
   ret ptr %v.24.36
 }
 
+; Write what a letter behind a percent sign stands for; where the next text goes, null for no mark.
+define internal ptr @put_mark(ptr %to, ptr %error, i8 %letter) {
+entry:
+  %v.4 = icmp eq i8 %letter, 101
+  br i1 %v.4, label %then.1, label %after.3
+then.1:
+  %expected_at.5 = getelementptr i8, ptr %error, i64 8
+  %v.6 = load i64, ptr %expected_at.5
+  %v.7 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to, i64 24, ptr @number_format, i64 %v.6)
+  %v.8 = sext i32 %v.7 to i64
+  %at.9 = getelementptr [1 x i8], ptr %to, i64 %v.8
+  ret ptr %at.9
+after.3:
+  %v.13 = icmp eq i8 %letter, 103
+  br i1 %v.13, label %then.10, label %after.12
+then.10:
+  %got_at.14 = getelementptr i8, ptr %error, i64 16
+  %v.15 = load i64, ptr %got_at.14
+  %v.16 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to, i64 24, ptr @number_format, i64 %v.15)
+  %v.17 = sext i32 %v.16 to i64
+  %at.18 = getelementptr [1 x i8], ptr %to, i64 %v.17
+  ret ptr %at.18
+after.12:
+  %v.22 = icmp eq i8 %letter, 116
+  br i1 %v.22, label %then.19, label %after.21
+then.19:
+  %got_at.23 = getelementptr i8, ptr %error, i64 16
+  %v.24 = load i64, ptr %got_at.23
+  %v.25 = call ptr @write_dtype(ptr %to, i64 %v.24)
+  ret ptr %v.25
+after.21:
+  %v.29 = icmp eq i8 %letter, 118
+  br i1 %v.29, label %then.26, label %after.28
+then.26:
+  %got_at.30 = getelementptr i8, ptr %error, i64 16
+  %v.31 = load i64, ptr %got_at.30
+  %v.32 = call ptr @name_of_kind(i64 %v.31)
+  %v.33 = call ptr @put_text(ptr %to, ptr %v.32)
+  ret ptr %v.33
+after.28:
+  %v.38 = icmp eq i8 %letter, 107
+  br i1 %v.38, label %yes.35, label %no.36
+yes.35:
+  %got_at.39 = getelementptr i8, ptr %error, i64 16
+  %v.40 = load i64, ptr %got_at.39
+  %v.41 = call ptr @name_of_kind(i64 %v.40)
+  %v.42 = call ptr @put_text(ptr %to, ptr %v.41)
+  br label %chosen.37
+no.36:
+  br label %chosen.37
+chosen.37:
+  %v.34.43 = phi ptr [ %v.42, %yes.35 ], [ null, %no.36 ]
+  ret ptr %v.34.43
+}
+
 ; The text of this thread's last error, its numbers put in; empty where there is none. The program's. A
 ; text that is too long is cut.
 define ptr @heddle_error(ptr %program) {
@@ -525,8 +580,8 @@ after.6:
   %at.11 = getelementptr [1 x i8], ptr %at.2, i64 1000
   br label %loop.12
 loop.12:
-  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.78, %after.25 ]
-  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.79, %after.25 ]
+  %source.15 = phi ptr [ %at.10, %after.6 ], [ %source.40, %after.34 ]
+  %to.16 = phi ptr [ %at.2, %after.6 ], [ %to.41, %after.34 ]
   %v.18 = load i8, ptr %source.15
   %v.19 = icmp ne i8 %v.18, 0
   br i1 %v.19, label %and.17, label %after.14
@@ -534,82 +589,33 @@ and.17:
   %v.20 = icmp ult ptr %to.16, %at.11
   br i1 %v.20, label %body.13, label %after.14
 body.13:
-  %at.21 = getelementptr [1 x i8], ptr %source.15, i64 1
-  %letter.22 = load i8, ptr %at.21
-  %v.27 = load i8, ptr %source.15
-  %v.28 = icmp eq i8 %v.27, 37
-  br i1 %v.28, label %and.26, label %else.24
-and.26:
-  %v.29 = icmp eq i8 %letter.22, 116
-  br i1 %v.29, label %then.23, label %else.24
-then.23:
-  %got_at.30 = getelementptr i8, ptr %v.3, i64 16
-  %v.31 = load i64, ptr %got_at.30
-  %to.32 = call ptr @write_dtype(ptr %to.16, i64 %v.31)
-  %at.33 = getelementptr [1 x i8], ptr %source.15, i64 2
-  br label %after.25
-else.24:
-  %v.38 = load i8, ptr %source.15
-  %v.39 = icmp eq i8 %v.38, 37
-  br i1 %v.39, label %and.37, label %else.35
-and.37:
-  %v.41 = icmp eq i8 %letter.22, 118
-  br i1 %v.41, label %then.34, label %or.40
-or.40:
-  %v.42 = icmp eq i8 %letter.22, 107
-  br i1 %v.42, label %then.34, label %else.35
-then.34:
-  %got_at.43 = getelementptr i8, ptr %v.3, i64 16
-  %v.44 = load i64, ptr %got_at.43
-  %v.45 = call ptr @name_of_kind(i64 %v.44)
-  %to.46 = call ptr @put_text(ptr %to.16, ptr %v.45)
-  %at.47 = getelementptr [1 x i8], ptr %source.15, i64 2
-  br label %after.36
-else.35:
-  %v.52 = load i8, ptr %source.15
-  %v.53 = icmp eq i8 %v.52, 37
-  br i1 %v.53, label %and.51, label %else.49
-and.51:
-  %v.55 = icmp eq i8 %letter.22, 101
-  br i1 %v.55, label %then.48, label %or.54
-or.54:
-  %v.56 = icmp eq i8 %letter.22, 103
-  br i1 %v.56, label %then.48, label %else.49
-then.48:
-  %v.61 = icmp eq i8 %letter.22, 101
-  br i1 %v.61, label %yes.58, label %no.59
-yes.58:
-  %expected_at.62 = getelementptr i8, ptr %v.3, i64 8
-  %v.63 = load i64, ptr %expected_at.62
-  br label %chosen.60
-no.59:
-  %got_at.64 = getelementptr i8, ptr %v.3, i64 16
-  %v.65 = load i64, ptr %got_at.64
-  br label %chosen.60
-chosen.60:
-  %number.57.66 = phi i64 [ %v.63, %yes.58 ], [ %v.65, %no.59 ]
-  %v.67 = call i32 (ptr, i64, ptr, ...) @snprintf(ptr %to.16, i64 24, ptr @number_format, i64 %number.57.66)
-  %v.68 = sext i32 %v.67 to i64
-  %at.69 = getelementptr [1 x i8], ptr %to.16, i64 %v.68
-  %at.70 = getelementptr [1 x i8], ptr %source.15, i64 2
-  br label %after.50
-else.49:
-  %v.71 = load i8, ptr %source.15
-  store i8 %v.71, ptr %to.16
-  %at.72 = getelementptr [1 x i8], ptr %to.16, i64 1
-  %at.73 = getelementptr [1 x i8], ptr %source.15, i64 1
-  br label %after.50
-after.50:
-  %source.74 = phi ptr [ %at.70, %chosen.60 ], [ %at.73, %else.49 ]
-  %to.75 = phi ptr [ %at.69, %chosen.60 ], [ %at.72, %else.49 ]
-  br label %after.36
-after.36:
-  %source.76 = phi ptr [ %at.47, %then.34 ], [ %source.74, %after.50 ]
-  %to.77 = phi ptr [ %to.46, %then.34 ], [ %to.75, %after.50 ]
-  br label %after.25
-after.25:
-  %source.78 = phi ptr [ %at.33, %then.23 ], [ %source.76, %after.36 ]
-  %to.79 = phi ptr [ %to.32, %then.23 ], [ %to.77, %after.36 ]
+  %v.25 = load i8, ptr %source.15
+  %v.26 = icmp eq i8 %v.25, 37
+  br i1 %v.26, label %yes.22, label %no.23
+yes.22:
+  %v.27 = call ptr @heddle_thread()
+  %at.28 = getelementptr [1 x i8], ptr %source.15, i64 1
+  %v.29 = load i8, ptr %at.28
+  %v.30 = call ptr @put_mark(ptr %to.16, ptr %v.27, i8 %v.29)
+  br label %chosen.24
+no.23:
+  br label %chosen.24
+chosen.24:
+  %after.21.31 = phi ptr [ %v.30, %yes.22 ], [ null, %no.23 ]
+  %v.35 = icmp eq ptr %after.21.31, null
+  br i1 %v.35, label %then.32, label %else.33
+then.32:
+  %v.36 = load i8, ptr %source.15
+  store i8 %v.36, ptr %to.16
+  %at.37 = getelementptr [1 x i8], ptr %to.16, i64 1
+  %at.38 = getelementptr [1 x i8], ptr %source.15, i64 1
+  br label %after.34
+else.33:
+  %at.39 = getelementptr [1 x i8], ptr %source.15, i64 2
+  br label %after.34
+after.34:
+  %source.40 = phi ptr [ %at.38, %then.32 ], [ %at.39, %else.33 ]
+  %to.41 = phi ptr [ %at.37, %then.32 ], [ %after.21.31, %else.33 ]
   br label %loop.12
 after.14:
   store i8 0, ptr %to.16

@@ -12,6 +12,7 @@ from heddle.runtime.native.abi import (
     Context,
     Counted,
     DLTensor,
+    Error,
     Kind,
     Pool,
     ProgramTables,
@@ -399,6 +400,20 @@ def heddle_output(program: Pointer[Program], index: i32) -> Pointer[DLTensor]:
 # ---- errors
 
 
+@native
+def put_mark(to: Pointer[u8], error: Pointer[Error], letter: u8) -> Pointer[u8]:
+    """Write what a letter behind a percent sign stands for; where the next text goes, null for no mark."""
+    if letter == LETTER_E:
+        return offset(to, write_number(to, DIGITS_BYTES, error.expected))
+    if letter == LETTER_G:
+        return offset(to, write_number(to, DIGITS_BYTES, error.got))
+    if letter == LETTER_T:
+        return write_dtype(to, error.got)
+    if letter == LETTER_V:
+        return put_text(to, name_of_kind(error.got))
+    return put_text(to, name_of_kind(error.got)) if letter == LETTER_K else null
+
+
 @export
 def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
     """The text of this thread's last error, its numbers put in; empty where there is none. The program's. A
@@ -413,20 +428,13 @@ def heddle_error(program: Pointer[Program]) -> Pointer[u8]:
     to = text
     last = offset(text, ERROR_BYTES - DIGITS_BYTES)
     while source.value != 0 and to < last:
-        letter = source[1]
-        if source.value == PERCENT and letter == LETTER_T:
-            to = write_dtype(to, error.got)
-            source = offset(source, 2)
-        elif source.value == PERCENT and (letter == LETTER_V or letter == LETTER_K):
-            to = put_text(to, name_of_kind(error.got))
-            source = offset(source, 2)
-        elif source.value == PERCENT and (letter == LETTER_E or letter == LETTER_G):
-            number = error.expected if letter == LETTER_E else error.got
-            to = offset(to, write_number(to, DIGITS_BYTES, number))
-            source = offset(source, 2)
-        else:
+        after = put_mark(to, ref(heddle_thread().error), source[1]) if source.value == PERCENT else null
+        if after == null:
             to.value = source.value
             to = offset(to, 1)
             source = offset(source, 1)
+        else:
+            to = after
+            source = offset(source, 2)
     to.value = 0
     return text

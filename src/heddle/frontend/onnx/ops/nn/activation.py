@@ -8,6 +8,7 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm
+from heddle.runtime.dtype import DataType
 
 
 @converts("Relu")
@@ -99,6 +100,20 @@ def prelu(ctx: NodeContext) -> Result:
         slope = ctx.reshape(slope, (*ctx.dims(1), *([1] * (ctx.ndim(0) - 2))))
     scaled = ctx.binary("multiply", x, slope)
     return ctx.call("where", ctx.call("greater", x, ctx.like(0, 0)), x, scaled)
+
+
+@converts("Shrink")
+def shrink(ctx: NodeContext) -> Result:
+    """x + bias where x < -lambd, x - bias where x > lambd, else 0. Integers are compared and moved as floats,
+    as attributes are, and lose the fraction then."""
+    dtype = ctx.dtype(0)
+    wide = dtype if DataType(dtype).is_float else "float64"
+    x, zero = ctx.astype(ctx.tensor(0), wide), ctx.const(0, wide)
+    limit, bias = ctx.attr("lambd", 0.5), ctx.const(ctx.attr("bias", 0.0), wide)
+    is_above = ctx.call("greater", x, ctx.const(limit, wide))
+    is_below = ctx.call("less", x, ctx.const(-limit, wide))
+    above = ctx.call("where", is_above, ctx.call("subtract", x, bias), zero)
+    return ctx.astype(ctx.call("where", is_below, ctx.call("add", x, bias), above), dtype)
 
 
 @converts("ThresholdedRelu")

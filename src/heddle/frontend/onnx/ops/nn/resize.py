@@ -260,20 +260,27 @@ def _product(dims: list[PrimExpr]) -> PrimExpr:
 
 
 def _antialiased(ctx: NodeContext, targets: dict[int, Target], mode: str) -> Expr:
-    """Axis by axis the product with a matrix of weights: the filter is as wide as 1 / scale."""
+    """Axis by axis the product with a matrix of weights: the filter is as wide as 1 / scale. Integers are
+    rounded once, halves away from zero."""
     if ctx.attr("mode", "nearest") == "nearest" or mode not in _POSITIONS:
         ctx.unsupported(f"antialiasing of mode {ctx.attr('mode', 'nearest')} at {mode} positions")
-    x = ctx.tensor(0)
+    dtype = ctx.dtype(0)
+    x = ctx.astype(ctx.tensor(0), "float64" if dtype == "float64" else "float32")
     for axis, target in targets.items():
         x = _filtered(ctx, x, axis, target, mode)
-    return x
+    if targets and not DataType(dtype).is_float:
+        half = ctx.const(0.5, "float32")
+        x = ctx.call(
+            "multiply", ctx.call("sign", x), ctx.call("floor", ctx.call("add", ctx.call("abs", x), half))
+        )
+    return ctx.astype(x, dtype)
 
 
 _POSITIONS = ("half_pixel", "pytorch_half_pixel", "asymmetric")
 
 
 def _filtered(ctx: NodeContext, x: Expr, axis: int, target: Target, mode: str) -> Expr:
-    dims, dtype = ctx.dims_of(x), ctx.type_of(x).dtype
+    dims, dtype = ctx.dims_of(x), str(ctx.type_of(x).dtype)
     scale = _scale(ctx, target, dims[axis])
     shrink = ctx.call("minimum", scale, ctx.const([1], "float32"))
     if ctx.attr("mode", "nearest") not in _REACH:
@@ -296,10 +303,9 @@ def _filtered(ctx: NodeContext, x: Expr, axis: int, target: Target, mode: str) -
     rows = ctx.call("take", x, inner, axis=axis)
     order = tuple(k for k in range(len(dims)) if k != axis)
     lines = ctx.call("permute_dims", rows, axes=(*order, axis))
-    made = ctx.call("matmul", ctx.astype(lines, "float32"), ctx.call("permute_dims", weights, axes=(1, 0)))
+    made = ctx.call("matmul", lines, ctx.astype(ctx.call("permute_dims", weights, axes=(1, 0)), dtype))
     back = (*order, axis)
-    made = ctx.call("permute_dims", made, axes=tuple(back.index(k) for k in range(len(dims))))
-    return ctx.astype(made, str(dtype))
+    return ctx.call("permute_dims", made, axes=tuple(back.index(k) for k in range(len(dims))))
 
 
 _REACH = {"linear": 1, "cubic": 2}
