@@ -133,6 +133,7 @@ def convolved(
     rank = spatial_rank(ctx)
     strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
     layout, kernel_layout, _ = LAYOUTS[rank]
+    x = _with_channels(ctx, x, ctx.dims_of(weight)[1], ctx.attr("group", 1))
     x, padding = padded(ctx, x, kernel_shape(ctx, weight_index, rank), strides, dilations)
     made = ctx.call(
         f"nn.conv{rank}d",
@@ -147,6 +148,15 @@ def convolved(
         **more,
     )
     return made if bias is None else ctx.call("add", made, _per_channel(ctx, bias, rank))
+
+
+def _with_channels(ctx: NodeContext, x: Expr, count: PrimExpr, groups: int) -> Expr:
+    """The data with as many channels as the weight states for each group; where a model leaves them open they
+    are checked when it runs, and loops know them."""
+    dims = ctx.dims_of(x)
+    if isinstance(dims[1], IntImm) or not isinstance(count, IntImm):
+        return x
+    return ctx.importer.cast_shape(x, (dims[0], constant(count.value * groups, "int64"), *dims[2:]))
 
 
 def _per_channel(ctx: NodeContext, bias: Expr, rank: int) -> Expr:
@@ -165,7 +175,7 @@ def conv_transpose(ctx: NodeContext) -> Result:
     layout, _, kernel_layout = LAYOUTS[rank]
     made = ctx.call(
         f"nn.conv{rank}d_transpose",
-        ctx.tensor(0),
+        _with_channels(ctx, ctx.tensor(0), ctx.dims(1)[0], 1),
         ctx.tensor(1),
         strides=strides,
         padding=tuple(max(0, pad) for pad in known),
