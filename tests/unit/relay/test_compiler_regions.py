@@ -117,6 +117,19 @@ def test_functions_of_regions_say_what_they_are() -> None:
     assert [param.name_hint for param in func.params] == ["dnn_0_i0", "dnn_0_i1"]
 
 
+def test_names_of_functions_are_names_in_c() -> None:
+    register_op_attr("tanh", "target.my-dnn", lambda expr: True)
+    try:
+        mod = passes.AnnotateTarget("my-dnn")(program(f"def @main({X}) {{ tanh(%x) }}"))
+    finally:
+        reset_op_attr("tanh", "target.my-dnn")
+    made = passes.PartitionGraph(mod_name="a net")(mod)
+    [name] = names(made)
+    assert name == "tvmgen_a_net_my_dnn_main_0" and made[name].attrs["Compiler"] == "my-dnn"
+    assert [param.name_hint for param in made[name].params] == ["my_dnn_0_i0"]
+    assert_structural_equal(relay.parse(made.astext()), made)
+
+
 @pytest.mark.parametrize("bind_constants", [True, False])
 def test_constants_are_inside_or_arguments(bind_constants: bool) -> None:
     mod = partitioned(f"def @main({X}) {{ add(%x, 2f) }}", bind_constants=bind_constants)

@@ -113,6 +113,8 @@ class InputTypes:
         if text.isidentifier():
             return self._var(text)
         parsed = _parsed(text)
+        if isinstance(parsed, ast.Name):  # "N " is another name than "N"
+            return self._var(text)
         names = {node.id for node in ast.walk(parsed) if isinstance(node, ast.Name)} if parsed else set()
         if parsed is not None and names and names <= plain:
             return self._expression(parsed)

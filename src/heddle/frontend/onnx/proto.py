@@ -211,16 +211,20 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
         target = (folder / location).resolve()
     except (OSError, ValueError) as error:  # a zero byte, or links in a circle
         raise FormatError(N0103, f"tensor {tensor.name!r}: bad location {location!r}: {error}") from error
-    if not location or not target.is_relative_to(folder.resolve()):
+    if not location:
+        raise FormatError(N0103, f"tensor {tensor.name!r}: its external data names no file")
+    if not target.is_relative_to(folder.resolve()):
         raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} lies outside the model's folder")
+    offset, length = (_stated_bytes(tensor, entries, key) for key in ("offset", "length"))
     try:
-        offset, length = int(entries.get("offset", "0")), int(entries.get("length", "-1"))
         with open_file(target) as file:
             size = os.fstat(file.fileno()).st_size
-            if offset < 0 or offset > size or (length >= 0 and offset + length > size):
+            begin = offset or 0
+            count = max(0, size - begin) if length is None else length
+            if begin + count > size:
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} has only {size} bytes")
-            file.seek(offset)
-            data = empty((length if length >= 0 else size - offset,), "uint8").numpy().data
+            file.seek(begin)
+            data = empty((count,), "uint8").numpy().data
             if file.readinto(data) != len(data):
                 raise FormatError(N0103, f"tensor {tensor.name!r}: {location!r} changed while it was read")
             return data
@@ -228,12 +232,19 @@ def _external_bytes(tensor: TensorProto, folder: Path | None) -> memoryview:
         raise FormatError(
             N0103, f"tensor {tensor.name!r}: cannot read {location!r}: {error.strerror or error}"
         ) from error
-    except ValueError as error:
-        if isinstance(error, FormatError):
-            raise
+
+
+def _stated_bytes(tensor: TensorProto, entries: Mapping[str, str], key: str) -> int | None:
+    """A number of bytes in the description of external data; None where there is none."""
+    text = entries.get(key)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit()):
         raise FormatError(
-            N0103, f"tensor {tensor.name!r}: bad offset or length in its external data"
-        ) from error
+            N0103,
+            f"tensor {tensor.name!r}: bad {key} {text!r} in its external data: expected a number of bytes",
+        )
+    return int(text)
 
 
 # ---- attributes and nodes

@@ -25,6 +25,7 @@ from heddle.relay.transform.inline import INLINE
 from heddle.relay.transform.rewriting import is_call
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.relay.typed import infer_module
+from heddle.support.names import identifier
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class PartitionGraph(Pass):
                                      global_symbol="tvmgen_default_d_main_0") { tanh(%d_0_i0) }
 
     A region that gives several values gives a tuple. With `bind_constants`, constants are inside of the
-    function; else they are its arguments.
+    function; else they are its arguments. What is no letter, digit or `_` in a name becomes `_`.
     """
 
     mod_name: str = "default"
@@ -96,7 +97,7 @@ class _Partitioner:
         leaving = self._leaving.get(region, [])
         if not leaving:
             return {}
-        name = f"{self._prefix}_{region.compiler}_{self._name}_{number}"
+        name = identifier(f"{self._prefix}_{region.compiler}_{self._name}_{number}")
         inside: dict[int, Any] = {}
         params: list[Var] = []
         args: list[Any] = []
@@ -104,7 +105,8 @@ class _Partitioner:
             if isinstance(source, Constant) and self._bind_constants:
                 inside[id(source)] = source
                 continue
-            params.append(Var(f"{region.compiler}_{number}_i{len(params)}", source.ty, dialect="relay"))
+            hint = identifier(f"{region.compiler}_{number}_i{len(params)}")
+            params.append(Var(hint, source.ty, dialect="relay"))
             args.append(source)
             inside[id(source)] = params[-1]
         for member in region.members:

@@ -121,3 +121,13 @@ def test_dimensions_without_a_name_are_of_their_own() -> None:
     )
     assert len({*first, *second}) == 5
     assert first[2] is second[2]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("N", "N "), ("N", " N"), ("a.b", "a_b"), ("a-b", "a b"), ("n", "N"), ("K", "\u212a"), ("if", "if_")],
+)
+def test_names_that_differ_are_different_sizes(names: tuple[str, str]) -> None:
+    made = model([node("Add", ["x", "x"], ["y"])], {"x": list(names)}, ["y"])
+    [x] = from_onnx(made)["main"].params
+    assert len(symbolic_vars(x.ty)) == 2

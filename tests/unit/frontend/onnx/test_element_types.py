@@ -149,3 +149,12 @@ def test_resized_doubles_are_sums_of_doubles_with_weights_of_float32() -> None:
     mine, theirs = _resized(random("float64", 1, 1, 3, 9), 5, "linear")
     assert mine.dtype == theirs.dtype == "float64"
     np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "int64"])
+def test_resized_integers_keep_their_digits(dtype: str) -> None:
+    """Beyond what float32 counts one by one, resized or not."""
+    x = np.full((1, 1, 1, 4), (1 << 24) + 1, dtype)
+    for count in (4, 2, 8):
+        mine, _ = _resized(x, count, "linear")
+        assert mine.tolist() == [[[[(1 << 24) + 1] * count]]]

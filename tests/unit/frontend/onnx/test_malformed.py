@@ -101,12 +101,14 @@ def test_wrong_size_of_an_initializer() -> None:
         from_onnx(made)
 
 
-def _external(tmp_path: Path, location: str) -> Path:
+def _external(tmp_path: Path, location: str, **more: str) -> Path:
     made = model([node("Add", ["x", "w"], ["y"])], {"x": [3]}, ["y"], {"w": np.ones(3, np.float32)})
     stored = made.graph.initializer[0]
     stored.ClearField("raw_data")
     stored.data_location = TensorProto.EXTERNAL
     stored.external_data.add(key="location", value=location)
+    for key, value in more.items():
+        stored.external_data.add(key=key, value=value)
     path = tmp_path / "model" / "m.onnx"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(made.SerializeToString())
@@ -123,9 +125,33 @@ def test_external_data(tmp_path: Path) -> None:
 
 def test_external_data_outside_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "secret.bin").write_bytes(np.arange(3, dtype=np.float32).tobytes())
-    for location in ("../secret.bin", str(tmp_path / "secret.bin"), ""):
+    for location in ("../secret.bin", str(tmp_path / "secret.bin")):
         with pytest.raises(FormatError, match="outside"):
             from_onnx(_external(tmp_path, location))
+    with pytest.raises(FormatError, match="names no file"):
+        from_onnx(_external(tmp_path, ""))
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"offset": "-4"}, "bad offset '-4'"),
+        ({"length": "-1"}, "bad length '-1'"),
+        ({"offset": "٣"}, "bad offset '٣'"),
+        ({"length": ""}, "bad length ''"),
+        ({"offset": "1_0"}, "bad offset '1_0'"),
+        ({"offset": "4"}, None),
+        ({"offset": "13"}, "has only 12 bytes"),
+        ({"offset": "4", "length": "9"}, "has only 12 bytes"),
+        ({"length": "99999999999999999999999999"}, "has only 12 bytes"),
+        ({"offset": "99999999999999999999999999"}, "has only 12 bytes"),
+    ],
+)
+def test_places_in_external_data(more: dict[str, str], words: str | None, tmp_path: Path) -> None:
+    path = _external(tmp_path, "w.bin", **more)
+    (path.parent / "w.bin").write_bytes(np.arange(3, dtype=np.float32).tobytes())
+    with pytest.raises(HeddleError, match=words or "8 bytes"):  # the tensor has 12
+        from_onnx(path)
 
 
 def test_not_a_model(tmp_path: Path) -> None:

@@ -264,12 +264,15 @@ def _antialiased(ctx: NodeContext, targets: dict[int, Target], mode: str) -> Exp
     rounded once, halves away from zero."""
     if ctx.attr("mode", "nearest") == "nearest" or mode not in _POSITIONS:
         ctx.unsupported(f"antialiasing of mode {ctx.attr('mode', 'nearest')} at {mode} positions")
-    dtype = ctx.dtype(0)
-    x = ctx.astype(ctx.tensor(0), "float64" if dtype == "float64" else "float32")
+    dtype, x = ctx.dtype(0), ctx.tensor(0)
+    if not targets:
+        return x
+    is_wide = dtype == "float64" or (DataType(dtype).is_int and DataType(dtype).bits >= 32)
+    x = ctx.astype(x, "float64" if is_wide else "float32")
     for axis, target in targets.items():
         x = _filtered(ctx, x, axis, target, mode)
-    if targets and not DataType(dtype).is_float:
-        half = ctx.const(0.5, "float32")
+    if not DataType(dtype).is_float:
+        half = ctx.const(0.5, str(ctx.type_of(x).dtype))
         x = ctx.call(
             "multiply", ctx.call("sign", x), ctx.call("floor", ctx.call("add", ctx.call("abs", x), half))
         )

@@ -161,9 +161,8 @@ def one_hot(ctx: NodeContext) -> Result:
     if isinstance(depth, IntImm) and not 0 < depth.value <= MAX_DEPTH:
         ctx.malformed(f"a depth of {depth}: it must be at least 1 and at most {MAX_DEPTH}")
     indices = ctx.astype(ctx.tensor(0), "int64")
-    if not ctx.dtype(0).startswith(
-        "uint"
-    ):  # one beyond int64 becomes negative, which is no index from the end
+    # A uint64 beyond int64 becomes negative, which is no index from the end.
+    if not ctx.dtype(0).startswith("uint"):
         below, size = ctx.call("less", indices, ctx.const(0, "int64")), ctx.size(depth)
         indices = ctx.call("where", below, ctx.binary("add", indices, _scalar(ctx, size, rank)), indices)
     steps = ctx.call("arange", 0, depth, 1, dtype="int64")
