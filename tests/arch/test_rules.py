@@ -28,6 +28,7 @@ OPTIONAL = (
 BANNED_NAMES = ("utils.py", "misc.py", "common.py", "helpers.py")
 BROAD_EXCEPTS = {
     "ir/transform.py": 1,
+    "driver/bisect/case.py": 1,
     "driver/cli/guard.py": 1,
     "driver/jit/background.py": 2,
     "driver/jit/worker.py": 1,
@@ -36,9 +37,10 @@ BROAD_EXCEPTS = {
     "lower/default_schedule.py": 1,
     "vm/builtins/images.py": 1,
 }
-"""Where a bug becomes a report: the pass runner, the command line, schedule rules, which give way, and
-requests of other threads and processes, whose callers get the error. And where Pillow fails on damaged files,
-and PyTorch's exporters on models, which they do in as many ways as there are formats and models."""
+"""Where a bug becomes a report: the pass runner, bisecting, the command line, schedule rules, which give
+way, and requests of other threads and processes, whose callers get the error. And where Pillow fails on
+damaged files, and PyTorch's exporters on models, which they do in as many ways as there are formats and
+models."""
 
 
 def _found(rule: Iterator[str]) -> str:

@@ -102,14 +102,21 @@ def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int
 def _map_file(path: str | os.PathLike[str]) -> memoryview:
     try:
         with open_file(path) as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                return memoryview(b"")
-            # Private: a program that writes into a constant changes its own copy, never the file.
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+            return map_descriptor(file.fileno())
     except (OSError, ValueError) as error:
         raise UsageError(
             S0102, f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}"
         ) from error
+
+
+def map_descriptor(descriptor: int) -> memoryview:
+    """The bytes of an open file. A program that writes into a constant changes its own copy, never the file.
+
+    Raises: OSError and ValueError where the system does not map it.
+    """
+    if os.fstat(descriptor).st_size == 0:
+        return memoryview(b"")
+    return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
 
 
 class SectionTable(Mapping[str, Section]):

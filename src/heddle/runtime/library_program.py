@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.runtime.artefact import MAGIC, Section, SectionTable, open_artefact, require
+from heddle.runtime.artefact import MAGIC, Section, SectionTable, map_descriptor, require, section_table
 from heddle.runtime.codes import F0111, U0403, U0404, U0515
 from heddle.runtime.dlpack import DLTensor
 from heddle.runtime.dtype import DataType
@@ -127,11 +127,10 @@ Addresses = Callable[[str], int | None]
 def _loaded(path: str) -> Addresses:
     try:
         with open_file(path) as file:
-            is_artefact = file.read(len(MAGIC)) == MAGIC
+            if file.read(len(MAGIC)) == MAGIC:
+                return _image_of(path, file.fileno()).address
     except OSError as error:
         raise UsageError(S0102, f"cannot read {path}: {error.strerror or error}") from error
-    if is_artefact:
-        return _image_of(path).address
     try:
         library = load_library(path)
     except (OSError, ValueError) as error:
@@ -166,9 +165,9 @@ def load_library(path: str | os.PathLike[str]) -> ctypes.CDLL:
     return library
 
 
-def _identity(path: str | Path) -> tuple[int, ...]:
-    """What tells a file from another, and from one that took its place."""
-    status = os.stat(path)
+def _identity(file: str | Path | int) -> tuple[int, ...]:
+    """What tells a file, by name or descriptor, from another, and from one that took its place."""
+    status = os.stat(file)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
@@ -177,11 +176,12 @@ _images: dict[tuple[int, ...], tuple[Image, SectionTable]] = {}
 _images_lock = threading.Lock()
 
 
-def _image_of(path: str) -> Image:
-    identity = _identity(path)
+def _image_of(path: str, descriptor: int) -> Image:
+    """The image in an open file, whatever stands at its path by now."""
+    identity = _identity(descriptor)
     with _images_lock:
         if identity not in _images:
-            table = open_artefact(path)
+            table = section_table(map_descriptor(descriptor))
             _images[identity] = _linked(path, table), table
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(table))  # threads read it after the interpreter's end
         return _images[identity][0]

@@ -265,11 +265,13 @@ def _options(words: list[str]) -> dict[str, Any]:
         if not word.startswith("-"):
             raise UsageError(H0101, f"expected a target option such as -mcpu=NAME, got {word!r}")
         name, equals, value = word.lstrip("-").partition("=")
-        if not equals and position + 1 < len(words):
-            position += 1
-            value = words[position]
-        given[name] = value
         position += 1
+        if not equals and position < len(words) and not words[position].startswith("-"):
+            value = words[position]
+            position += 1
+        if name in given:
+            raise UsageError(H0101, f"target option -{name} is given twice: {given[name]!r} and {value!r}")
+        given[name] = value
     return given
 
 
@@ -282,6 +284,13 @@ def _option(kind: TargetKind, name: str, value: Any, described: Any) -> Any:
             f"target kind {kind.name!r} has no option {name!r}",
             span=_place_of(name, described),
             help=WITHOUT_EFFECT[name] if known else did_you_mean(name, kind.options),
+        )
+    if value == "" and isinstance(described, str):
+        raise UsageError(
+            H0101,
+            f"target option -{name} has no value",
+            span=_place_of(name, described),
+            help=f"write -{name}=VALUE",
         )
     if option.type is list:
         return _texts(name, value)

@@ -108,7 +108,6 @@ from heddle.prim.ops import (
     bitwise_or,
     bitwise_xor,
     call_intrin,
-    cast,
     ceildiv,
     div,
     floordiv,
@@ -122,6 +121,9 @@ from heddle.prim.ops import (
     shift_right,
     truncdiv,
     truncmod,
+)
+from heddle.prim.ops import (
+    cast as _cast,
 )
 from heddle.prim.ops import (
     maximum as max,
@@ -156,6 +158,13 @@ def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     return _SelectNode(as_expr(condition), *match_types(true_value, false_value))
 
 
+def cast(value: Any, dtype: Any) -> PrimExpr:
+    """`value` in another dtype. The dtype may come first, as in `T.Cast`."""
+    if isinstance(value, (str, DataType)):
+        value, dtype = dtype, value
+    return _cast(str(dtype), value)
+
+
 class ScalarType:
     """`T.float32`: an annotation, a maker of constants and of variables."""
 
@@ -166,7 +175,7 @@ class ScalarType:
         if value is None:
             return Var("v", self.dtype, None, is_size_var)
         if isinstance(value, PrimExpr):
-            return cast(self.dtype, value)
+            return _cast(str(self.dtype), value)
         return constant(float(value) if isinstance(value, str) else value, self.dtype)
 
     def __repr__(self) -> str:

@@ -234,6 +234,43 @@ def test_wrong_machine_code(monkeypatch, model):
     assert len(found.nodes) == 1, found.nodes
 
 
+def test_code_generation_that_fails(monkeypatch, model):
+    """An error without a code, as a fault of the compiler raises it, is a fault like others."""
+    build = import_module("heddle.codegen.llvm.build")
+
+    def failing(*args):
+        raise IndexError("no such lane")
+
+    monkeypatch.setattr(build, "emit_module", failing)
+    found = bisect(model, OPTIONS)
+    assert found.fault == "IndexError: no such lane"
+    assert found.stage is not None, found.text()
+
+
+def test_a_pass_over_graphs_that_fails(monkeypatch, model):
+    def failing(self, mod, ctx):
+        raise IndexError("no such block")
+
+    cls = import_module("heddle.relax.transform.convert_to_dataflow").ConvertToDataflow
+    monkeypatch.setattr(cls, "transform", failing)
+    found = bisect(model, OPTIONS)
+    assert "pass ConvertToDataflow failed: IndexError" in found.fault
+    assert found.stage.name == "ConvertToDataflow", found.text()
+    assert found.stage.before
+
+
+def test_a_pass_over_loops_that_fails(monkeypatch, model):
+    def failing(self, mod, ctx):
+        raise IndexError("no such loop")
+
+    cls = import_module("heddle.tir.transform.flatten_buffer").FlattenBuffer
+    monkeypatch.setattr(cls, "transform", failing)
+    found = bisect(model, OPTIONS)
+    assert "pass FlattenBuffer failed: IndexError" in found.fault
+    assert found.stage is not None, found.text()
+    assert found.stage.kernel, found.text()
+
+
 def test_a_wrong_machine(monkeypatch, model):
     machine = import_module("heddle.driver.bisect.case").VirtualMachine
     right = machine.__getitem__

@@ -18,7 +18,7 @@ import pytest
 
 import heddle
 from heddle.relax import VirtualMachine
-from heddle.runtime import LibraryProgram
+from heddle.runtime import LibraryProgram, library_program
 from heddle.runtime.linker import shared_library_command
 from heddle.runtime.processor import this_processor
 from heddle.script import from_source
@@ -280,6 +280,24 @@ def test_a_file_that_replaced_another_is_the_new_one(suffix: str, tmp_path: Path
         machine = VirtualMachine(heddle.runtime.load_module(path), heddle.cpu())
         assert machine["main"](heddle.runtime.tensor(x)).numpy()[0] == number
     assert [program.run(x)[0][0] for program in programs] == [1, 1, 2, 2, 3, 3]
+
+
+def test_the_file_that_was_looked_at_is_the_one_that_is_mapped(monkeypatch, tmp_path: Path) -> None:
+    """A file that takes its place meanwhile is another one, and is not known under its identity."""
+    path, other, x = tmp_path / "first.heddle", tmp_path / "other.heddle", np.zeros(3, "float32")
+    for file, number in ((path, 11), (other, 12)):
+        heddle.compile(from_source(ADDS.format(number=number))).export_library(file)
+    identity = library_program._identity
+
+    def replaced(file):
+        found = identity(file)
+        if other.exists():
+            other.replace(path)
+        return found
+
+    monkeypatch.setattr(library_program, "_identity", replaced)
+    first = LibraryProgram(path).run(x)[0][0]
+    assert (first, LibraryProgram(path).run(x)[0][0]) == (11, 12)
 
 
 def test_a_library_that_was_written_over_is_refused(tmp_path: Path) -> None:

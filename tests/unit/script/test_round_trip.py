@@ -170,3 +170,14 @@ def test_misspelt_operator_is_suggested():
 def test_nothing_of_the_text_is_executed():
     with pytest.raises(ParseError):
         from_source("@T.prim_func\ndef f(x: T.int32):\n    T.evaluate(x.__class__.__mro__)")
+
+
+@pytest.mark.parametrize("call", ['T.cast(A[0], "int32")', 'T.cast("int32", A[0])', 'T.Cast("int32", A[0])'])
+def test_casts_take_the_value_and_the_dtype_in_either_order(call):
+    source = """
+@T.prim_func
+def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "int32")):
+    B[0] = {}
+"""
+    func = from_source(source.format(call))
+    assert_structural_equal(func, from_source(source.format('T.Cast("int32", A[0])')))

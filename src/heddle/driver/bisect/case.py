@@ -49,10 +49,9 @@ class Case:
 
     def fault_of(self, run: Callable[[], Sequence[Array]]) -> str:
         """What is wrong with what a run gives, in a line: a code, or what differs; else nothing."""
-        try:
-            outputs = run()
-        except HeddleError as error:
-            return in_a_line(error)
+        outputs, failure = attempt(run)
+        if outputs is None:
+            return failure
         if len(outputs) != len(self.expected):
             return f"expected {len(self.expected)} outputs, got {len(outputs)}"
         for number, (ours, theirs) in enumerate(zip(outputs, self.expected, strict=True)):
@@ -61,6 +60,16 @@ class Case:
                 why = row.get("reason") or first_difference(ours, theirs)
                 return f"output {number} differs: {why}"
         return ""
+
+
+def attempt(run: Callable[[], Sequence[Array] | None]) -> tuple[Sequence[Array] | None, str]:
+    """What a run gives, or nothing and why it failed, in a line."""
+    try:
+        return run(), ""
+    except HeddleError as error:
+        return None, in_a_line(error)
+    except Exception as error:  # a fault of the compiler that nobody gave a code: what is looked for
+        return None, f"{type(error).__name__}: {error}"
 
 
 def in_a_line(error: HeddleError) -> str:

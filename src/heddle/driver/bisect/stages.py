@@ -18,7 +18,7 @@ import numpy as np
 from heddle.codegen.build import build as build_kernels
 from heddle.codegen.cache import KernelCache
 from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES, lowering_passes
-from heddle.driver.bisect.case import Case, fault, in_a_line, interpreted_outputs
+from heddle.driver.bisect.case import Case, attempt, fault, in_a_line, interpreted_outputs
 from heddle.driver.compare import difference
 from heddle.driver.inputs import Array
 from heddle.driver.pipeline import legalize_passes, optimize_passes
@@ -63,7 +63,10 @@ def find_stage(case: Case, progress: Callable[[str], None]) -> Stage:
     steps = [*optimize_passes(target, case.setup.precision), *legalize_passes(target)]
     forms = [in_relax(case.mod)]
     for step in steps:
-        forms.append(Sequential((step,))(forms[-1]))
+        try:
+            forms.append(Sequential((step,))(forms[-1]))
+        except HeddleError as error:
+            return Stage(step.info.name, found=in_a_line(error), before=str(forms[-1]))
     progress(f"{len(steps)} passes")
     names = [step.info.name for step in steps]
     found = _search(case, forms, names, _Runner(target, FEW_TURNS), progress)
@@ -200,11 +203,8 @@ def _find_kernel(case: Case, mod: IRModule, runner: _Runner, progress: Callable[
 
 def _kernel_fault(func: PrimFunc, target: Target, before: Sequence[Any], after: Sequence[Any]) -> str:
     args = [_copied(arg) for arg in before]
-    try:
-        _built(func, target)(*args)
-    except HeddleError as error:
-        return in_a_line(error)
-    return _difference(args, after)
+    _, failure = attempt(lambda: _built(func, target)(*args))
+    return failure or _difference(args, after)
 
 
 def _difference(args: Sequence[Any], wanted: Sequence[Any]) -> str:
@@ -228,7 +228,10 @@ def _loop_pass(func: PrimFunc, target: Target, before: Sequence[Any], after: Seq
         return CODE
     form = IRModule(Map({GlobalVar("kernel"): func}))
     for step in takewhile(lambda step: step.info.name != NOT_INTERPRETED, lowering_passes(target)):
-        form = Sequential((step,))(form)
+        try:
+            form = Sequential((step,))(form)
+        except HeddleError:
+            return step.info.name
         args = [_copied(arg) for arg in before]
         lowered = form["kernel"]
         if len(lowered.params) != len(args):
