@@ -6,10 +6,17 @@ import math
 from collections.abc import Callable
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
+from heddle.frontend.onnx.ops.tensor.axes import (
+    RunTimeAxes,
+    free_axes,
+    known_axes,
+    length_of,
+    run_time_axes,
+)
 from heddle.frontend.onnx.registry import add_converter, converts
 from heddle.ir.expr import Expr
-from heddle.prim.nodes import constant
+from heddle.prim import ops
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
 
 Reducer = Callable[[NodeContext, Expr, tuple[int, ...], bool], Expr]
@@ -104,6 +111,9 @@ def _from_attribute(reducer: Reducer) -> Callable[[NodeContext], Result]:
 
 def _from_input(reducer: Reducer) -> Callable[[NodeContext], Result]:
     def run(ctx: NodeContext) -> Result:
+        count = length_of(ctx, 1)
+        if not isinstance(count, IntImm) and ctx.flag("keepdims", True):
+            return _reduced_over_free_axes(ctx, reducer, count)
         axes = known_axes(ctx, 1, ctx.ndim(0)) if ctx.has(1) else []
         if axes is None:
             return _reduced_at_run_time(ctx, reducer)
@@ -132,12 +142,26 @@ def _reduced_at_run_time(ctx: NodeContext, reducer: Reducer) -> Expr:
     """Each axis as two, of which one is 1: (kept, reduced). The reduction is over every second axis."""
     dims = ctx.dims(0)
     axes = run_time_axes(ctx, 1, len(dims))
-    kept, taken = (ctx.importer.named_dims(part, "part") for part in axes.split(dims))
-    pairs = [dim for pair in zip(kept, taken, strict=True) for dim in pair]
-    made = reducer(ctx, ctx.reshape(ctx.tensor(0), pairs), tuple(range(1, 2 * len(dims), 2)), False)
+    made = _reduced_in_pairs(ctx, reducer, axes)
     if ctx.flag("keepdims", True):
         return made
     return ctx.reshape(made, ctx.importer.named_dims(axes.without(dims), "kept"))
+
+
+def _reduced_over_free_axes(ctx: NodeContext, reducer: Reducer, count: PrimExpr) -> Expr:
+    """No axes stand for all of them, or, with `noop_with_empty_axes`, for none."""
+    hits = [ops.equal(hit, 1) for hit in free_axes(ctx, 1, count, ctx.ndim(0)).hits()]
+    if not ctx.flag("noop_with_empty_axes"):
+        hits = [ops.logical_or(hit, ops.equal(count, 0)) for hit in hits]
+    return _reduced_in_pairs(ctx, reducer, RunTimeAxes((), tuple(hits)))
+
+
+def _reduced_in_pairs(ctx: NodeContext, reducer: Reducer, axes: RunTimeAxes) -> Expr:
+    """Reduced, with ones for the axes."""
+    dims = ctx.dims(0)
+    kept, taken = (ctx.importer.named_dims(part, "part") for part in axes.split(dims))
+    pairs = [dim for pair in zip(kept, taken, strict=True) for dim in pair]
+    return reducer(ctx, ctx.reshape(ctx.tensor(0), pairs), tuple(range(1, 2 * len(dims), 2)), False)
 
 
 for _name, (_reducer, _since) in _REDUCERS.items():

@@ -1,7 +1,8 @@
-"""Axes that are an input of the running model: their number is known, and which they are is read then.
+"""Axes that are an input of the running model: which they are is read then.
 
-The rank of a result depends on the number of axes alone. Its dimensions are scalar expressions over the axes:
-each axis of the data asks whether it is among them.
+Where their number is known, so is the rank of every result, which depends on the number alone. Its dimensions
+are scalar expressions over the axes: each axis of the data asks whether it is among them. Where their number
+is not known, operators that keep the rank take them, spread over all axes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from heddle.frontend.onnx.context import NodeContext
+from heddle.frontend.onnx.values import tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
@@ -63,18 +65,18 @@ class RunTimeAxes:
         return made
 
 
-def known_axes(ctx: NodeContext, index: int, rank: int) -> list[int] | None:
-    """The axes of an input that is known now, counted from 0; else None."""
-    values = ctx.shape_values(index, sizes=False)
+def known_axes(ctx: NodeContext, index: int, rank: int, count: int | None = None) -> list[int] | None:
+    """The axes of an input that is known now, counted from 0; else None. `count`: so many they must be."""
+    values = _given(ctx, index, count)
     if not all(isinstance(value, IntImm) for value in values):
         return None
     return ctx.axes([int(value) for value in values], rank)  # type: ignore[call-overload]
 
 
-def run_time_axes(ctx: NodeContext, index: int, rank: int) -> RunTimeAxes:
+def run_time_axes(ctx: NodeContext, index: int, rank: int, count: int | None = None) -> RunTimeAxes:
     """Axes of a tensor of `rank` that an input gives. Checked when it runs: each is in range, none occurs
-    twice."""
-    given = ctx.shape_values(index, sizes=False)
+    twice. `count`: so many they must be."""
+    given = _given(ctx, index, count)
     if len(given) > rank:
         ctx.malformed(f"{len(given)} axes of a tensor of {rank} dimensions")
     numbers = tuple(ops.select(ops.less(axis, 0), axis + rank, axis) for axis in given)
@@ -84,6 +86,71 @@ def run_time_axes(ctx: NodeContext, index: int, rank: int) -> RunTimeAxes:
         found = found + ops.select(hit, ONE, ZERO)
     ctx.require_equal([(constant(len(given), "int64"), found)], "distinct_axes")
     return RunTimeAxes(numbers, hits)
+
+
+def _given(ctx: NodeContext, index: int, count: int | None) -> tuple[PrimExpr, ...]:
+    if count is None:
+        return ctx.shape_values(index, sizes=False)
+    return elements_of_length(ctx, index, count)
+
+
+@dataclass(frozen=True, slots=True)
+class FreeAxes:
+    """Axes of a tensor of `rank`, of a number that is known when the model runs. `numbers`: int64[count]."""
+
+    ctx: NodeContext
+    numbers: Expr
+    count: PrimExpr
+    rank: int
+
+    def spread(self, values: Expr, default: int) -> tuple[PrimExpr, ...]:
+        """For each axis of the tensor what `values` (int64[count]) says of it, else the default."""
+        ctx = self.ctx
+        base = ctx.const([default] * self.rank, "int64")
+        made = ctx.call("scatter_elements", base, self.numbers, values, axis=0)
+        return tuple(ctx.importer.elements_of(tensor_value(made, ctx.node.label), sizes=False))
+
+    def hits(self) -> tuple[PrimExpr, ...]:
+        """1 for each axis of the tensor that is one of them, else 0. Checked: none occurs twice."""
+        ones = self.ctx.call("full", (self.count,), self.ctx.const(1, "int64"), dtype="int64")
+        found = self.spread(ones, 0)
+        self.ctx.require_equal([(self.count, sum(found, ZERO))], "distinct_axes")
+        return found
+
+
+def free_axes(ctx: NodeContext, index: int, count: PrimExpr, rank: int) -> FreeAxes:
+    """The `count` axes that an input names, or, where it is left out, the first ones."""
+    if not ctx.has(index):
+        return FreeAxes(ctx, ctx.call("arange", ZERO, count, 1, dtype="int64"), count, rank)
+    given = ctx.astype(ctx.importer.cast_shape(ctx.tensor(index), (count,)), "int64")
+    size = ctx.const(rank, "int64")
+    is_counted_back = ctx.call("less", given, ctx.const(0, "int64"))
+    return FreeAxes(ctx, ctx.call("where", is_counted_back, ctx.call("add", given, size), given), count, rank)
+
+
+def length_of(ctx: NodeContext, *indices: int) -> PrimExpr:
+    """The common length of the inputs that are there: a number where one of them has a known length."""
+    found: PrimExpr | None = None
+    for index in filter(ctx.has, indices):
+        known = ctx.value(index).elements()
+        if known is not None:
+            return constant(known.size, "int64")
+        dims = ctx.dims(index)
+        own = dims[0] if len(dims) == 1 else ONE
+        if isinstance(own, IntImm):
+            return own
+        found = found if found is not None else own
+    return ZERO if found is None else found
+
+
+def elements_of_length(ctx: NodeContext, index: int, count: int, sizes: bool = False) -> tuple[PrimExpr, ...]:
+    """The elements of an integer input that must have `count` of them, which is checked when the model runs
+    where its length is not known before. `sizes`: they are never negative."""
+    value = ctx.value(index)
+    if value.elements() is None and not all(isinstance(dim, IntImm) for dim in ctx.dims(index)):
+        checked = ctx.importer.cast_shape(ctx.tensor(index), (constant(count, "int64"),))
+        value = tensor_value(checked, value.name)
+    return tuple(ctx.importer.elements_of(value, sizes).reshape(-1))
 
 
 def fixed_axes(axes: Sequence[int], rank: int) -> RunTimeAxes:

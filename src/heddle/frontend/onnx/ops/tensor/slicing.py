@@ -7,7 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.ops.tensor.axes import RunTimeAxes, fixed_axes, known_axes, run_time_axes
+from heddle.frontend.onnx.ops.tensor.axes import (
+    FreeAxes,
+    RunTimeAxes,
+    elements_of_length,
+    fixed_axes,
+    free_axes,
+    known_axes,
+    length_of,
+    run_time_axes,
+)
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.ops.tensor.shape_math import result
 from heddle.frontend.onnx.registry import converts, symbolic
@@ -61,14 +70,31 @@ def slice_1(ctx: NodeContext) -> Result:
 @converts("Slice", since=10)
 def slice_10(ctx: NodeContext) -> Result:
     """Slice: everything is an input, which may be known at run time only."""
-    starts, ends = ctx.shape_values(1, sizes=False), ctx.shape_values(2, sizes=False)
-    rank = ctx.ndim(0)
-    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(len(starts)))
-    steps = ctx.shape_values(4, sizes=False) if ctx.has(4) else [constant(1, "int64")] * len(starts)
+    rank, count = ctx.ndim(0), length_of(ctx, 1, 2, 3, 4)
+    if not isinstance(count, IntImm):
+        return _sliced_on_free_axes(ctx, free_axes(ctx, 3, count, rank))
+    number = int(count.value)
+    starts, ends = (elements_of_length(ctx, index, number) for index in (1, 2))
+    axes = known_axes(ctx, 3, rank, number) if ctx.has(3) else list(range(len(starts)))
+    steps = elements_of_length(ctx, 4, len(starts)) if ctx.has(4) else [constant(1, "int64")] * len(starts)
     if axes is None or not all(isinstance(step, IntImm) for step in steps):
-        numbers = run_time_axes(ctx, 3, rank) if ctx.has(3) else fixed_axes(axes or [], rank)
+        numbers = run_time_axes(ctx, 3, rank, number) if ctx.has(3) else fixed_axes(axes or [], rank)
         return _sliced_at_run_time(ctx, starts, ends, numbers, steps)
     return _sliced(ctx, starts, ends, axes, [int(step) for step in steps])  # type: ignore[call-overload]
+
+
+def _sliced_on_free_axes(ctx: NodeContext, axes: FreeAxes) -> Expr:
+    """Bounds for every axis, those that are not named whole."""
+    axes.hits()
+    far, given = (1 << 63) - 1, []
+    for index, default in ((1, 0), (2, far), (4, 1)):
+        if ctx.has(index):
+            values = ctx.astype(ctx.importer.cast_shape(ctx.tensor(index), (axes.count,)), "int64")
+            given.append(axes.spread(values, default))
+        else:
+            given.append((constant(default, "int64"),) * axes.rank)
+    starts, ends, steps = given
+    return _sliced_at_run_time(ctx, starts, ends, fixed_axes(range(axes.rank), axes.rank), steps)
 
 
 def _sliced_at_run_time(
@@ -172,10 +198,19 @@ def pad_2(ctx: NodeContext) -> Result:
 def pad(ctx: NodeContext) -> Result:
     """Pad: pads, value and axes are inputs, which may be known at run time only."""
     rank = ctx.ndim(0)
-    pads = ctx.shape_values(1, sizes=False)
-    axes = known_axes(ctx, 3, rank) if ctx.has(3) else list(range(rank))
+    count = length_of(ctx, 3) if ctx.has(3) else constant(rank, "int64")
+    both = length_of(ctx, 1)
+    if not isinstance(count, IntImm) and isinstance(both, IntImm) and both.value % 2 == 0:
+        count = constant(both.value // 2, "int64")
+    if not isinstance(count, IntImm):
+        return _padded_at_run_time(
+            ctx, _pads_on_free_axes(ctx, free_axes(ctx, 3, count, rank)), list(range(rank))
+        )
+    number = int(count.value)
+    pads = elements_of_length(ctx, 1, 2 * number)
+    axes = known_axes(ctx, 3, rank, number) if ctx.has(3) else list(range(rank))
     if axes is None:
-        chosen = run_time_axes(ctx, 3, rank)
+        chosen = run_time_axes(ctx, 3, rank, number)
         if len(pads) != 2 * len(chosen.numbers):
             ctx.malformed(f"pads must be {2 * len(chosen.numbers)} numbers, got {len(pads)}")
         half = len(pads) // 2
@@ -187,6 +222,17 @@ def pad(ctx: NodeContext) -> Result:
     if known is not None and all(isinstance(amount, IntImm) for amount in pads):
         return _padded(ctx, pads, axes, ctx.scalar(2, "the value of Pad") if ctx.has(2) else 0)
     return _padded_at_run_time(ctx, pads, axes)
+
+
+def _pads_on_free_axes(ctx: NodeContext, axes: FreeAxes) -> tuple[PrimExpr, ...]:
+    """The amounts before all axes, and those behind them; 0 for axes that are not named."""
+    axes.hits()
+    given = ctx.importer.cast_shape(ctx.tensor(1), (axes.count * 2,))
+    sides = ctx.reshape(ctx.astype(given, "int64"), (2, axes.count))
+    before, after = (
+        axes.spread(ctx.call("take", sides, ctx.const(side, "int64"), axis=0), 0) for side in (0, 1)
+    )
+    return before + after
 
 
 def _padded_at_run_time(ctx: NodeContext, pads: Sequence[PrimExpr], axes: Sequence[int]) -> Expr:
