@@ -12,6 +12,7 @@ from heddle.codegen.build import build as build_kernels
 from heddle.codegen.c_source import c_source_modules
 from heddle.codegen.cache import KernelCache
 from heddle.driver.codes import D0103
+from heddle.driver.dialects import in_relax
 from heddle.driver.named_pipelines import PIPELINE_MAP, get_pipeline
 from heddle.driver.pipeline import OptionError, default_pipeline
 from heddle.driver.program_cache import BuildOptions, program_cache
@@ -28,7 +29,6 @@ from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.program_to_tir import program_functions
-from heddle.lower.relay_to_relax import in_relax
 from heddle.ops.load import load as load_operators
 from heddle.prim.nodes import IntImm
 from heddle.relax.transform.bind_params import BindParams

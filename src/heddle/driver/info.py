@@ -146,10 +146,10 @@ def _onnx_info(model: ModelFile) -> ModelInfo:
 
 def _script_info(model: ModelFile, trust: bool) -> ModelInfo:
     from heddle.driver.compile import function_signature  # a compiled file is loaded without the compiler
+    from heddle.driver.dialects import in_relax
     from heddle.ir.expr import Call, Constant, Function
     from heddle.ir.op import Op
     from heddle.ir.visitor import walk_distinct
-    from heddle.lower.relay_to_relax import in_relax
 
     mod = in_relax(import_model(model, trust=trust))
     functions = {var.name_hint: func for var, func in mod.functions.items() if isinstance(func, Function)}

@@ -285,3 +285,8 @@ class Function(BaseFunc):
         self.set_derived("type_params", tuple(self.type_params or ()))
         if not isinstance(self.attrs, Attrs):
             self.set_derived("attrs", attrs_of(self.attrs))
+
+
+def is_relay(func: object) -> bool:
+    """Whether it is a graph function of Relay."""
+    return isinstance(func, Function) and func.dialect == "relay"

@@ -145,7 +145,8 @@ _DEFAULT = PassContext()
 
 
 class Pass(ABC):
-    """The base of passes, whose options are checked when one is made (`heddle.ir.pass_options`).
+    """The base of passes. One with options is a frozen dataclass, and these are its fields, which are checked
+    when it is made (`heddle.ir.pass_options`). Passes of one class are equal where their options are.
 
     Raises: UsageError I0508 for an option that does not fit.
     """
@@ -158,6 +159,15 @@ class Pass(ABC):
 
     def __post_init__(self) -> None:
         check_options(self)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}()"
 
     def functions(self, mod: IRModule) -> list[tuple[GlobalVar, Any]]:
         """The functions of a module that are of the pass's dialects, with their names, in order."""

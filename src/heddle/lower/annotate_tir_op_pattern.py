@@ -11,7 +11,6 @@ kind than its loops show.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
@@ -19,7 +18,6 @@ from heddle.tir.analysis.op_pattern import op_pattern
 from heddle.tir.nodes import PrimFunc
 
 
-@dataclass(frozen=True)
 class AnnotateTIROpPattern(FunctionPass):
     """Establishes: every loop function has `op_pattern`."""
 

@@ -13,7 +13,6 @@ convolutions are of images too, which can lie in blocks of channels from one con
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph import op
@@ -34,7 +33,6 @@ ROW = 2
 _KINDS = {"relax.nn.conv1d": "conv2d", "relax.nn.conv1d_transpose": "conv2d_transpose"}
 
 
-@dataclass(frozen=True)
 class ConvertConv1D(FunctionPass):
     """Requires the normal form."""
 

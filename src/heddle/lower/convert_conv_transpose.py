@@ -42,7 +42,6 @@ from heddle.topi.nn.window import pads, spatial_letters, spread
 _KINDS = {"relax.nn.conv2d_transpose": "conv2d", "relax.nn.conv3d_transpose": "conv3d"}
 
 
-@dataclass(frozen=True)
 class ConvertConvTranspose(Pass):
     """Requires the normal form. Dilated kernels, kernels of unknown size, other layouts stay. So do kernels
     shorter than the stride: some results have no tap at all."""

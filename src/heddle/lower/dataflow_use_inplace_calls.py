@@ -58,7 +58,6 @@ from heddle.tir.schedule.schedule import Schedule
 from heddle.tir.substitute import replace_buffers
 
 
-@dataclass(frozen=True)
 class DataflowUseInplaceCalls(Pass):
     """Requires: the normal form, dataflow blocks (`ConvertToDataflow` makes them)."""
 

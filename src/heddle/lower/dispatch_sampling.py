@@ -8,14 +8,11 @@ without; pipelines that were written for TVM name it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.legalize_ops import LegalizeOps
 
 
-@dataclass(frozen=True)
 class DispatchSampling(Pass):
     """Requires the normal form."""
 

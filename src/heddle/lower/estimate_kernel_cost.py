@@ -11,7 +11,7 @@ the executable's metadata, where profilers find it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -31,7 +31,6 @@ from heddle.vm.insight.kernel_cost import KernelCost
 KERNEL_COST = "kernel_cost"
 
 
-@dataclass(frozen=True)
 class EstimateKernelCost(FunctionPass):
     """Requires: loop functions of blocks (LegalizeOps, FuseTIR), not scheduled yet."""
 

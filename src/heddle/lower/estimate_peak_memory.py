@@ -10,7 +10,6 @@ the executable's metadata.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Function
@@ -21,7 +20,6 @@ from heddle.relax.analysis.peak_memory import peak_memory
 PEAK_MEMORY = "peak_memory"
 
 
-@dataclass(frozen=True)
 class EstimatePeakMemory(FunctionPass):
     """Requires: explicit storages and kills (KillAfterLastUse)."""
 

@@ -13,7 +13,6 @@ leaves the thread that makes it (see the schedule rule for attention), and no te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
 from heddle.graph.infer import type_of
@@ -34,7 +33,6 @@ from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc
 from heddle.tir.schedule.rules.attention import RowProduct, row_product
 
 
-@dataclass(frozen=True)
 class FuseAttention(Pass):
     """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks, before FuseOps. Establishes:
     functions with the attribute `Primitive`."""

@@ -11,7 +11,6 @@ What lies between becomes a buffer of the function; schedules inline it or keep 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
@@ -45,7 +44,6 @@ from heddle.tir.nodes import (
 )
 
 
-@dataclass(frozen=True)
 class FuseTIR(Pass):
     """Requires: functions with the attribute `Primitive` (FuseOps). Establishes: none of them."""
 

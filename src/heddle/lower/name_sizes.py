@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -48,7 +47,6 @@ _DIVISORS = (2, 3, 4, 8, 16, 32)
 _OF_FORMULAS = (BinaryExpr, IntImm, PrimVar, Cast, Select, DataType)
 
 
-@dataclass(frozen=True)
 class NameSizes(Pass):
     """Requires: loop functions without schedules. A function whose name is for the outside stays."""
 

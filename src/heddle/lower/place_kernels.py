@@ -13,7 +13,6 @@ code on the same memory. A module that lists no other device stays the same obje
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from heddle.graph.infer import type_of
@@ -32,7 +31,6 @@ RUNTIME_DEVICE = "runtime_device"
 """Attribute of a loop function: the number of the machine's device that runs it. Without it, the first."""
 
 
-@dataclass(frozen=True)
 class PlaceKernels(Pass):
     """Requires: loop functions that are not shared any further (ShareKernels), types that name devices
     (RealizeVDevice)."""

@@ -35,7 +35,6 @@ from heddle.tir.analysis.value_ranges import Range, ValueRanges, has_ranges, val
 from heddle.tir.nodes import Buffer, PrimFunc
 
 
-@dataclass(frozen=True)
 class ProveIndices(Pass):
     """Requires the normal form. A function whose name is for the outside stays."""
 

@@ -26,7 +26,18 @@ from heddle.graph.normalize import Scope as Bindings
 from heddle.graph.type_relations import definable_vars, erase_vars, symbolic_vars
 from heddle.graph.types import ShapeExpr, ShapeType
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    Function,
+    GlobalVar,
+    If,
+    Tuple,
+    TupleGetItem,
+    Var,
+    is_relay,
+)
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
@@ -62,16 +73,6 @@ from heddle.support.trampoline import Recursion, run
 
 MOST_NESTED = 64
 """How many instances of one generic function may be in the making inside one another."""
-
-
-def is_relay(func: Any) -> bool:
-    """Whether it is a graph function of Relay."""
-    return isinstance(func, Function) and func.dialect == "relay"
-
-
-def in_relax(mod: IRModule) -> IRModule:
-    """The module as it is where none of its functions is Relay's, else as `to_relax` makes it."""
-    return to_relax(mod) if any(map(is_relay, mod.functions.values())) else mod
 
 
 def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRModule:

@@ -7,8 +7,6 @@ y = R.memory.view_reshape(x, R.shape([n * 4]))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.arith import Analyzer
 from heddle.graph.infer import type_of
 from heddle.graph.rewriter import BindingRewriter, is_call
@@ -24,7 +22,6 @@ from heddle.tir.analysis.blocks import producers_and_consumers
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
 
 
-@dataclass(frozen=True)
 class RewriteDataflowReshape(Pass):
     """Requires: calls of loop functions. Runs after fusion, which may have put a reshape into another
     loop."""

@@ -14,7 +14,6 @@ number of channels is compiled in the time of a few.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.rewriter import BindingRewriter
@@ -30,7 +29,6 @@ from heddle.prim.nodes import constant
 from heddle.tir.nodes import PrimFunc
 
 
-@dataclass(frozen=True)
 class ShareKernels(Pass):
     """Requires: schedules (ApplyDefaultSchedule). A function whose name is for the outside stays."""
 

@@ -21,6 +21,8 @@ from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.relax.transform.lift_transform_params import LiftTransformParams
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.tir.transform.bf16_legalize import BF16Legalize
+from heddle.tir.transform.flatten_buffer import FlattenBuffer
+from heddle.tir.transform.simplify import Simplify
 from heddle.tir.transform.unroll_loop import UnrollLoop
 
 PASSES = [cls for cls in pass_classes().values() if inspect.signature(cls).parameters]
@@ -136,3 +138,16 @@ def test_a_users_pass_is_checked_too() -> None:
 )
 def test_tuples_fit_by_place(value: Any, hint: Any, expected: bool) -> None:
     assert fits(value, hint) is expected
+
+
+def test_passes_without_options_are_equal_where_their_class_is():
+    class Mine(Pass):
+        def __init__(self, size):
+            self.size = size
+
+        def transform(self, mod, ctx):
+            return mod
+
+    assert Simplify() == Simplify() and hash(Simplify()) == hash(Simplify())
+    assert Simplify() != FlattenBuffer() and repr(Simplify()) == "Simplify()"
+    assert Mine(1) == Mine(1) != Mine(2) and hash(Mine(1)) == hash(Mine(1))

@@ -19,7 +19,7 @@ from heddle.runtime import Tensor, allocator_for, tensor
 from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.support.limits import limits
-from heddle.vm.insight import Debugger
+from heddle.vm.insight.debugger import Debugger
 from heddle.vm.relay import Executable, VirtualMachine
 from heddle.vm.relay.isa import INVOKE_PACKED, MOVE, RELAY
 from tests.unit.relay.programs import floats, plain, program, run

@@ -9,8 +9,8 @@ import pytest
 
 from heddle.runtime import FunctionModule, cpu, tensor
 from heddle.support.diagnostics import UsageError
-from heddle.vm.insight import Debugger
 from heddle.vm.insight.console import DebugConsole, split_commands
+from heddle.vm.insight.debugger import Debugger
 from heddle.vm.relax import VirtualMachine
 
 from .programs import HELPERS, builder, countdown, run_machine

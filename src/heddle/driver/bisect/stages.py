@@ -20,13 +20,13 @@ from heddle.codegen.cache import KernelCache
 from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES, lowering_passes
 from heddle.driver.bisect.case import Case, attempt, fault, in_a_line, interpreted_outputs
 from heddle.driver.compare import difference
+from heddle.driver.dialects import in_relax
 from heddle.driver.inputs import Array
 from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.ir.transform import PassContext, Sequential
-from heddle.lower.relay_to_relax import in_relax
 from heddle.ops.load import load as load_operators
 from heddle.support.diagnostics import HeddleError
 from heddle.target import Target

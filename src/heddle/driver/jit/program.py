@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from heddle.driver.codes import D0103
 from heddle.driver.compile import EXEC_MODES
+from heddle.driver.dialects import in_relax
 from heddle.driver.jit.background import Answer, BackgroundCompiler
 from heddle.driver.jit.compilers import quick_program
 from heddle.driver.jit.guards import Code, Dispatch, Key
@@ -36,8 +37,8 @@ from heddle.driver.pipeline import OptionError, precision_passes
 from heddle.driver.signature import METADATA_PREFIX, Signature, signature_from_json
 from heddle.driver.sources import module_of
 from heddle.driver.targets import as_target
+from heddle.ir.expr import is_relay
 from heddle.ir.module import IRModule
-from heddle.lower.relay_to_relax import in_relax, is_relay, to_relax
 from heddle.ops.load import load as load_operators
 from heddle.runtime.device import Device, cpu
 from heddle.runtime.function import Function
@@ -84,7 +85,7 @@ def jit(
     kind = _machine_for(mod, machine)
     mode = _mode_for(kind, exec_mode)
     precision_passes(precision)
-    graph = to_relax(mod) if kind == "relay" else in_relax(mod)
+    graph = in_relax(mod)
     setup = setup_for(kind, as_target(target), mode, precision)
     return JitProgram(graph, setup, specialisations, hot_calls, cpu() if device is None else device)
 

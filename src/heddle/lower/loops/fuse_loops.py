@@ -65,7 +65,6 @@ _MOST_TURNS = (1 << 31) - 1
 _TOO_MANY = "the loop would turn %g times, and the limit 'loop_turns' is %e"
 
 
-@dataclass(frozen=True)
 class FuseLoops(Pass):
     """Requires: schedules (ApplyDefaultSchedule). Loops in loops become one function from the inside out."""
 

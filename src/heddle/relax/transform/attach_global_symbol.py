@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 
 
-@dataclass(frozen=True)
 class AttachGlobalSymbol(Pass):
     """Establishes: every function has the attribute global_symbol."""
 

@@ -11,7 +11,6 @@ they are part of is folded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heddle.graph.binding import bind_params
 from heddle.graph.rewriter import BindingRewriter
@@ -25,7 +24,6 @@ from heddle.ir.visitor import walk
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
 
 
-@dataclass(frozen=True)
 class BindConstantArguments(Pass):
     """For functions that only this module calls, themselves included."""
 

@@ -10,7 +10,6 @@ An output on a virtual device is allocated on the machine's device of that numbe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.codes import R0202
@@ -27,7 +26,6 @@ from heddle.prim.nodes import IntImm, constant
 from heddle.support.diagnostics import IRTypeError
 
 
-@dataclass(frozen=True)
 class CallTIRRewrite(FunctionPass):
     """Requires: no dataflow blocks. Establishes: no call_tir, call_dps_packed."""
 

@@ -12,7 +12,6 @@ a finding of the verifier (R0307). Types of functions are believed: a function d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.claims import Claim, can_be_checked, loop_call_claims, operands_of
@@ -27,7 +26,6 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import Type
 
 
-@dataclass(frozen=True)
 class CheckStatedTypes(FunctionPass):
     """Requires: a program that verifies. Establishes: bindings state what is known of their values."""
 

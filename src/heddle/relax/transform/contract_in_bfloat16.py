@@ -15,7 +15,6 @@ Mirrors TVM's ToMixedPrecision, which is about float16 and about all operators b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph import op
@@ -29,7 +28,6 @@ from heddle.prim.nodes import IntImm
 NARROW, WIDE = "bfloat16", "float32"
 
 
-@dataclass(frozen=True)
 class ContractInBfloat16(FunctionPass):
     """`R.matmul` and `R.linear` whose second factor is a constant matrix, or constant matrices; `R.nn.conv2d`
     (NCHW) with constant weights where it pays: with one group and whole blocks of channels, but not with

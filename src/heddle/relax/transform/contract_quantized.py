@@ -51,7 +51,6 @@ _FEWEST_COLUMNS = 8
 """Fewer columns fill no vector of sums."""
 
 
-@dataclass(frozen=True)
 class ContractQuantized(Pass):
     """Names for names go first, and everything that is constant is folded but `R.dequantize`."""
 

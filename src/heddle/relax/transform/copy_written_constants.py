@@ -15,7 +15,7 @@ may be a constant.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from heddle.graph.nodes import SeqExpr, VarBinding
@@ -33,7 +33,6 @@ _INPLACE = "relax.call_tir_inplace"
 _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
 
-@dataclass(frozen=True)
 class CopyWrittenConstants(Pass):
     """Requires: the normal form. Its place is after the last pass that folds or fuses."""
 

@@ -11,7 +11,6 @@ With constant statistics scale and shift fold to constants, and the rest fuses w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph import op
@@ -23,7 +22,6 @@ from heddle.ir.expr import Call, Expr, Function, Tuple, Var
 from heddle.ir.transform import FunctionPass, PassContext
 
 
-@dataclass(frozen=True)
 class DecomposeOpsForInference(FunctionPass):
     """Requires the normal form. Batch norms with `training` set, or of unknown rank, stay."""
 

@@ -8,8 +8,6 @@ def f(t: R.Tuple(...), z):            →       def f(t_0, t_1, z):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import BindingBlock, VarBinding, body_of
@@ -22,7 +20,6 @@ from heddle.ir.types import TupleType
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
 
 
-@dataclass(frozen=True)
 class ExpandTupleArguments(Pass):
     """Requires the normal form. Tuples in tuples are taken apart too."""
 

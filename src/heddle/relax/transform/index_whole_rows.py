@@ -13,7 +13,6 @@ and indices go together. A scatter has none.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
@@ -28,7 +27,6 @@ from heddle.prim.nodes import PrimExpr, constant, is_const_int
 GATHER, SCATTER = "relax.gather_elements", "relax.scatter_elements"
 
 
-@dataclass(frozen=True)
 class IndexWholeRows(FunctionPass):
     """Leaves the repeated indices, if nothing uses them any more, to DeadCodeElimination."""
 

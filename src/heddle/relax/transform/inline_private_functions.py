@@ -7,8 +7,6 @@ def f(a): b = R.add(a, a); return b               return b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.arith import Analyzer
 from heddle.graph.copying import Copier
 from heddle.graph.infer import type_of
@@ -25,7 +23,6 @@ from heddle.relax.private_functions import changeable_functions
 from heddle.relax.transform.dead_code_elimination import reachable
 
 
-@dataclass(frozen=True)
 class InlinePrivateFunctions(Pass):
     """Requires the normal form. Functions with control flow, or called as values, and those that others
     compile (attributes `Primitive`, `Codegen`, `Composite`) stay; inlined ones leave the module.

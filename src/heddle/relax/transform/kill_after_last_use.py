@@ -12,7 +12,6 @@ return y                                 _ = cls.g(t, y)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.nodes import Binding, BindingBlock, SeqExpr, VarBinding
@@ -27,7 +26,6 @@ from heddle.ir.visitor import walk
 from heddle.support.span import Span, at
 
 
-@dataclass(frozen=True)
 class KillAfterLastUse(FunctionPass):
     """Requires: no dataflow blocks."""
 

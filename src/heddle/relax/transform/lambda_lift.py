@@ -15,7 +15,6 @@ is captured as a shape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.copying import Copier
@@ -35,7 +34,6 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 
 
-@dataclass(frozen=True)
 class LambdaLift(Pass):
     """Establishes: no nested functions."""
 

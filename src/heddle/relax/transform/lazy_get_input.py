@@ -9,7 +9,6 @@ def main(x, w):                                def main(x, fget_param):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Call, Expr, Function, StringImm, Var
@@ -20,7 +19,6 @@ from heddle.relax.lazy_params import LazyRewriter
 from heddle.runtime.dtype import DataType
 
 
-@dataclass(frozen=True)
 class LazyGetInput(FunctionPass):
     """Applies to functions with a global_symbol. The callback gets a parameter's number after the inputs
     (`num_input`, by default none) and its name.

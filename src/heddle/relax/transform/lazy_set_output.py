@@ -10,7 +10,6 @@ def main(x):                                   def main(fset_output, x):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.num_input import NUM_INPUT
@@ -22,7 +21,6 @@ from heddle.relax.lazy_params import LazyRewriter, num_call_inputs
 from heddle.runtime.dtype import DataType
 
 
-@dataclass(frozen=True)
 class LazySetOutput(FunctionPass):
     """Applies to functions with a global_symbol. The callback comes after the inputs and is one of them
     (`num_input` grows by one, where it is stated).

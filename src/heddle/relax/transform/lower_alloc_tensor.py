@@ -8,7 +8,6 @@ y = R.memory.alloc_tensor(s, 0, R.shape([n, 4]), R.dtype("float32"))
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.rewriter import BindingRewriter, is_call
@@ -21,7 +20,6 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.runtime.dtype import DataType
 
 
-@dataclass(frozen=True)
 class LowerAllocTensor(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 

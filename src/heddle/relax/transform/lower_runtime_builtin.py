@@ -9,7 +9,6 @@ s = R.call_builtin_with_ctx(R.ExternFunc("vm.builtin.alloc_storage"),
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
@@ -42,7 +41,6 @@ BUILTINS: dict[str, str] = {
 """Operators whose arguments are the builtin's, as they are; those in a tuple of arguments one by one."""
 
 
-@dataclass(frozen=True)
 class LowerRuntimeBuiltin(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("relax",)
 

@@ -7,7 +7,6 @@ return R.multiply(R.add(x, y), x)      →      lv = R.add(x, y)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.block_builder import BlockBuilder
@@ -20,7 +19,6 @@ from heddle.ir.visitor import walk
 _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 
 
-@dataclass(frozen=True)
 class Normalize(FunctionPass):
     """Establishes the normal form."""
 

@@ -7,7 +7,6 @@ A private function that has the name gives it up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.codes import R0302
@@ -19,7 +18,6 @@ from heddle.ir.visitor import Rewriter
 from heddle.support.diagnostics import UsageError
 
 
-@dataclass(frozen=True)
 class NormalizeGlobalVar(Pass):
     """Raises: UsageError R0302 where two functions have one global_symbol."""
 

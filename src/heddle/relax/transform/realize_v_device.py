@@ -14,7 +14,6 @@ reaches stays on the machine's first. Devices that the module does not list are 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
@@ -42,7 +41,6 @@ Slot = tuple[Any, ...]
 """A tensor: a variable or constant, and the way to it in a tuple."""
 
 
-@dataclass(frozen=True)
 class RealizeVDevice(Pass):
     """Requires the normal form. Establishes: no hint_on_device, and every device in use is listed.
 

@@ -8,14 +8,12 @@ def f(x): ...                 →      def f(x):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.expr import Function
 from heddle.ir.transform import FunctionPass, PassContext
 
 
-@dataclass(frozen=True)
 class RemovePurityChecking(FunctionPass):
     """Establishes: no purity rule inside functions."""
 

@@ -8,8 +8,6 @@ With more than one item left, the result stays a tuple.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, body_of
 from heddle.graph.rewriter import BindingRewriter
@@ -24,7 +22,6 @@ from heddle.relax.private_functions import CallRewrite, changeable_functions, wi
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 
 
-@dataclass(frozen=True)
 class RemoveUnusedOutputs(Pass):
     """Requires the normal form. Applies where the result is written as a tuple and every caller takes items.
     Bindings are canonicalised afterwards.

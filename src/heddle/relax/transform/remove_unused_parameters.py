@@ -9,8 +9,6 @@ A symbolic dimension that only a lost parameter gave comes as a shape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.arith import Analyzer
 from heddle.graph.infer import type_of
 from heddle.graph.rewriter import BindingRewriter
@@ -28,7 +26,6 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.private_functions import CallRewrite, changeable_functions, with_new_signatures
 
 
-@dataclass(frozen=True)
 class RemoveUnusedParameters(Pass):
     """Requires the normal form."""
 

@@ -13,7 +13,6 @@ computed in the shape they had. A reshape of a reshape is one, and none where th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
@@ -31,7 +30,6 @@ from heddle.prim.nodes import PrimExpr, is_const_int
 RESHAPE = "relax.reshape"
 
 
-@dataclass(frozen=True)
 class SinkReshape(FunctionPass):
     """Leaves reshapes that nothing uses any more to DeadCodeElimination."""
 

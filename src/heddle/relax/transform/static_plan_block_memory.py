@@ -47,7 +47,6 @@ from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tenso
 from heddle.runtime.dtype import DataType
 
 
-@dataclass(frozen=True)
 class StaticPlanBlockMemory(FunctionPass):
     """Requires: no dataflow blocks, explicit allocations (CallTIRRewrite)."""
 

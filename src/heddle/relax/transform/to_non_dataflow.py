@@ -7,7 +7,6 @@ with R.dataflow():
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import type_of
@@ -17,7 +16,6 @@ from heddle.ir.expr import Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 
 
-@dataclass(frozen=True)
 class ToNonDataflow(FunctionPass):
     """Establishes: no dataflow blocks."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.graph.values import is_true
-from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import Op
@@ -73,8 +73,7 @@ class PartialEvaluate(TypedPass):
 
 def _is_plain(func: Any) -> bool:
     """Whether a function is one of Relay that may be written elsewhere: no kernel, and none of a compiler."""
-    is_relay = isinstance(func, Function) and func.dialect == "relay"
-    return is_relay and set(func.attrs) <= {INLINE, "global_symbol"}
+    return is_relay(func) and set(func.attrs) <= {INLINE, "global_symbol"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

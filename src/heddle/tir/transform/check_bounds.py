@@ -25,7 +25,6 @@ Over 450 lines: one rewrite, which finds and writes each check in one walk.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -118,7 +117,6 @@ def marked(func: PrimFunc, mode: str) -> PrimFunc:
     return made.with_attr(MAX_STEPS, current_limits().kernel_steps) if mode == UNPROVEN else made
 
 
-@dataclass(frozen=True)
 class CheckBounds(FunctionPass):
     """Requires: no blocks, allocations in place, buffers not flat yet."""
 

@@ -8,7 +8,6 @@ for i in range(n):                      for i in range(n):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -37,7 +36,6 @@ MAX_CONSTANT_EXTENT = 1 << 16
 """A dimension whose size varies is given its constant upper bound up to this many elements."""
 
 
-@dataclass(frozen=True)
 class CompactBuffers(FunctionPass):
     """Requires: no blocks, allocations in place."""
 

@@ -43,7 +43,6 @@ MOST_ROWS = 64
 """From here on nothing is gained."""
 
 
-@dataclass(frozen=True)
 class CountRows(FunctionPass):
     """Loops on threads that have a grain. Runs before divisions are moved out of loops."""
 

@@ -30,7 +30,6 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.nodes import AllocBuffer, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc
 
 
-@dataclass(frozen=True)
 class FillPrivateLanes(FunctionPass):
     """See the module."""
 

@@ -18,7 +18,6 @@ flat.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
@@ -37,7 +36,6 @@ ROWS_LEFT = "rows_left"
 tile to the next by the rows of a tile."""
 
 
-@dataclass(frozen=True)
 class FitTiles(FunctionPass):
     """See the module."""
 

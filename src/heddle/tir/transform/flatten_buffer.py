@@ -10,7 +10,6 @@ surely has fewer than 2**31 elements.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
@@ -23,7 +22,6 @@ from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, DeclBuffer, PrimFu
 from heddle.tir.vector_algebra import vector_binary, vector_cast
 
 
-@dataclass(frozen=True)
 class FlattenBuffer(FunctionPass):
     """Rewrite every buffer access to one index. Requires: no blocks."""
 

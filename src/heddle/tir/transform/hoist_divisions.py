@@ -12,7 +12,6 @@ Ours cannot: what is divided by 0 is 0. Divisions by constants become products, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
@@ -26,7 +25,6 @@ from heddle.tir.nodes import Bind, BufferLoad, For, PrimFunc, seq
 _DIVISIONS = (FloorDiv, FloorMod, Div, Mod)
 
 
-@dataclass(frozen=True)
 class HoistDivisions(FunctionPass):
     """Outer loops first, so that a division moves out as far as it can."""
 

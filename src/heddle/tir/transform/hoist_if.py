@@ -13,7 +13,6 @@ keep their branch inside: a loop more is a launch more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import replace
@@ -24,7 +23,6 @@ from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import BufferLoad, For, ForKind, IfThenElse, PrimFunc
 
 
-@dataclass(frozen=True)
 class HoistIfThenElse(FunctionPass):
     """Inner loops first, so that a condition moves out as far as it can."""
 

@@ -13,7 +13,6 @@ read from. A nest that does not run checks nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import Node, children, replace
@@ -41,7 +40,6 @@ from heddle.tir.nodes import (
 _CASES = (Select, And, Or)
 
 
-@dataclass(frozen=True)
 class HoistIndexChecks(FunctionPass):
     """Requires: no blocks."""
 

@@ -14,7 +14,6 @@ an offset.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import map_children
@@ -42,7 +41,6 @@ from heddle.tir.nodes import (
 from heddle.tir.substitute import StmtSubstituter
 
 
-@dataclass(frozen=True)
 class LowerBlocks(FunctionPass):
     """Establishes: no blocks."""
 

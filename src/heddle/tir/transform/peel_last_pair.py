@@ -16,7 +16,6 @@ Requires: flat buffers. Runs before LowerDotProducts.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -32,7 +31,6 @@ from heddle.tir.nodes import For, ForKind, IfThenElse, PrimFunc, seq
 from heddle.tir.substitute import substitute_stmt
 
 
-@dataclass(frozen=True)
 class PeelLastPair(FunctionPass):
     """See the module."""
 

@@ -9,7 +9,6 @@ for i in range(n):               →          alloc T (n, 16)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeGuard
 
 from heddle.ir.node import children, replace
@@ -35,7 +34,6 @@ from heddle.tir.nodes import (
 )
 
 
-@dataclass(frozen=True)
 class PlaceAllocations(FunctionPass):
     """Requires: no blocks."""
 

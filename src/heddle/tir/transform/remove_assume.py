@@ -5,7 +5,6 @@ assume(n % 8 == 0); A[0] = 1.0        →        A[0] = 1.0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
@@ -15,7 +14,6 @@ from heddle.prim.ops import const
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt, seq
 
 
-@dataclass(frozen=True)
 class RemoveAssume(FunctionPass):
     """Drop `assume` statements."""
 

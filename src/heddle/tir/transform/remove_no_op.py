@@ -11,7 +11,6 @@ A load is no effect: what only reads is dropped.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.structural import structural_equal
@@ -39,7 +38,6 @@ from heddle.tir.nodes import (
 _NOTHING = Evaluate(const(0), span=None)
 
 
-@dataclass(frozen=True)
 class RemoveNoOp(FunctionPass):
     """Repeats until nothing goes any more."""
 

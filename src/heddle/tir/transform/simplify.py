@@ -13,7 +13,6 @@ wraps.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -48,7 +47,6 @@ repeated at every use it would cost more than what it lets one simplify."""
 _NOTHING = Evaluate(const(0), span=None)
 
 
-@dataclass(frozen=True)
 class Simplify(FunctionPass):
     """Value-preserving and idempotent; the same function where nothing changes."""
 

@@ -43,7 +43,6 @@ from heddle.tir.transform.unroll_loop import MAX_REGISTER_BUFFER_BYTES
 _ROUND_BYTES = 64
 
 
-@dataclass(frozen=True)
 class StorageRewrite(FunctionPass):
     """Requires flat buffers. Establishes: every allocation that shares memory says where it lies."""
 

@@ -50,7 +50,6 @@ TRANSPOSE = "transpose"
 """Annotation of the outer loop of a nest: the side of the tiles."""
 
 
-@dataclass(frozen=True)
 class TransposeInRegisters(FunctionPass):
     """See the module."""
 

@@ -1,7 +1,6 @@
 """The machine with four instructions: bytecode, its builder and verifier, executables, and what runs them."""
 
 from heddle.vm.builtins import register_builtins
-from heddle.vm.insight import Debugger, Recording
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relax.builder import ExecBuilder
@@ -9,12 +8,10 @@ from heddle.vm.relax.executable import VMExecutable
 from heddle.vm.relax.machine import VirtualMachine, VMInstrumentReturnKind
 
 __all__ = [
-    "Debugger",
     "ExecBuilder",
     "FuncKind",
     "FunctionRow",
     "Program",
-    "Recording",
     "VMExecutable",
     "VMInstrumentReturnKind",
     "VirtualMachine",
