@@ -49,3 +49,9 @@ G0204 = declare_code(
     "as caches of attention, and no functions of the user's. An arena also needs fixed sizes, and functions "
     "without branches and recursion, so that the memory is known when they are compiled.",
 )
+G0205 = declare_code(
+    "G0205",
+    "no name for C",
+    "A function that becomes C source has a name of ASCII letters, digits and underscores, which does "
+    "not begin with a digit.",
+)

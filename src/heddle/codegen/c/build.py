@@ -4,6 +4,7 @@ asked for.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,11 +13,13 @@ from heddle.codegen.c.module import emit_functions
 from heddle.codegen.c.writer import ModuleWriter
 from heddle.codegen.c_source import compile_text
 from heddle.codegen.cache import KernelCache
+from heddle.codegen.codes import G0205
 from heddle.codegen.functions import is_entry, named
 from heddle.codegen.pipeline import lower
 from heddle.ir.module import IRModule
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.needs import Needs
+from heddle.support.diagnostics import UsageError
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -81,11 +84,19 @@ class CModule(CSourceModule):
 
 
 def build(given: IRModule, target: Target, _: KernelCache | None) -> KernelModule:
-    """A module of all functions. Raises: UsageError G0101, G0103."""
+    """A module of all functions. Raises: UsageError G0101, G0103, G0205."""
     funcs = {var: named(var, func) for var, func in given.functions.items() if isinstance(func, PrimFunc)}
     lowered = lower(given.with_functions(funcs), target).functions.values()
     parts = [func for func in lowered if isinstance(func, PrimFunc)]
     names = [str(func.attrs["global_symbol"]) for func in parts if is_entry(func)]
+    for name, func in zip(names, filter(is_entry, parts), strict=True):
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(
+                G0205,
+                f"no name for a function in C: {name!r}",
+                span=func.span,
+                help="name it, or give it a global_symbol, of ASCII letters, digits and underscores",
+            )
     return CModule([emit_part(parts)], names, target)
 
 

@@ -86,7 +86,11 @@ def provided_symbols() -> frozenset[str]:
 
 def declared_symbols(text: str) -> tuple[str, ...]:
     """The functions that LLVM IR names and does not define."""
-    return tuple(sorted({quoted or plain for quoted, plain in _DECLARED.findall(text)}))
+    return tuple(sorted({_unescaped(quoted) or plain for quoted, plain in _DECLARED.findall(text)}))
+
+
+def _unescaped(name: str) -> str:
+    return re.sub(r"\\([0-9A-Fa-f]{2})", lambda found: chr(int(found[1], 16)), name)
 
 
 def check_symbols(object_code: bytes, declared: Iterable[str], name: str) -> None:

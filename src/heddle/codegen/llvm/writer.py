@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from heddle.codegen.llvm.types import string_constant
@@ -170,8 +171,10 @@ class FunctionWriter:
         return "\n".join([f"{header} {{", "entry:", *self._allocas, *self._lines, "}", ""])
 
 
+_PLAIN = re.compile(r"[A-Za-z_.$][A-Za-z0-9_.$]*")
+
+
 def symbol(name: str) -> str:
     """`@name`, quoted where it needs to be."""
-    plain = all(char.isalnum() or char in "._$-" for char in name) and name and not name[0].isdigit()
     escaped = name.replace("\\", "\\5C").replace('"', "\\22")
-    return f"@{name}" if plain else f'@"{escaped}"'
+    return f"@{name}" if _PLAIN.fullmatch(name) else f'@"{escaped}"'
