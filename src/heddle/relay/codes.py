@@ -98,6 +98,12 @@ Q0503 = declare_code(
     "The pass takes functions of the kind that the message names; data types with functions inside stay.",
 )
 
+Q0504 = declare_code(
+    "Q0504",
+    "expressions without a place",
+    "What a builder makes outside of a text has no place that errors could point at; it is no fault.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

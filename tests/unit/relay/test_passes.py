@@ -557,6 +557,10 @@ EVERY = {
         "MergeComposite",
         "AnnotateTarget",
         "InlineCompilerFunctionsBoundTo",
+        "ChangeBatch",
+        "SimplifyFCTranspose",
+        "SpanCheck",
+        "SplitArgs",
     )
 }
 
