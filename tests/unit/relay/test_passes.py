@@ -558,6 +558,7 @@ EVERY = {
         "AnnotateTarget",
         "InlineCompilerFunctionsBoundTo",
         "ChangeBatch",
+        "ConvertLayout",
         "SimplifyFCTranspose",
         "SpanCheck",
         "SplitArgs",
