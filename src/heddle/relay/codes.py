@@ -104,6 +104,12 @@ Q0504 = declare_code(
     "What a builder makes outside of a text has no place that errors could point at; it is no fault.",
 )
 
+Q0505 = declare_code(
+    "Q0505",
+    "no precision of the operator is known",
+    "ToMixedPrecision leaves an operator in float32 about which no table and no user says anything.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

@@ -562,6 +562,7 @@ EVERY = {
         "SimplifyFCTranspose",
         "SpanCheck",
         "SplitArgs",
+        "ToMixedPrecision",
     )
 }
 
