@@ -563,6 +563,7 @@ EVERY = {
         "SpanCheck",
         "SplitArgs",
         "ToMixedPrecision",
+        *("QuantizePartition", "QuantizeAnnotate", "QuantizeRealize"),
     )
 }
 
