@@ -110,6 +110,13 @@ Q0505 = declare_code(
     "ToMixedPrecision leaves an operator in float32 about which no table and no user says anything.",
 )
 
+Q0506 = declare_code(
+    "Q0506",
+    "a value on two devices",
+    "Annotations put one value on two devices; only operands of operators and functions are copied by "
+    "themselves.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

@@ -563,6 +563,7 @@ EVERY = {
         "SpanCheck",
         "SplitArgs",
         "ToMixedPrecision",
+        "PlanDevices",
         *("QuantizePartition", "QuantizeAnnotate", "QuantizeRealize"),
     )
 }
