@@ -79,6 +79,7 @@ FORWARD = {
 REFUSED = {
     "backward, negative before an activation": (IMAGE, lambda x: nn.relu(_conv(x)) * const(-S)),
     "backward, zero before an activation": (IMAGE, lambda x: nn.relu(_conv(x)) * const(0.0)),
+    "backward, no number": (IMAGE, lambda x: _conv(x) * const(np.array(np.inf, "float32"))),
     "backward, used twice": (IMAGE, lambda x: (lambda y: y * const(S) + y)(_conv(x))),
     "backward, of pixels": (IMAGE, lambda x: _conv(x) * _c(5)),
     "backward, of batches": (IMAGE, lambda x: _conv(x) * _c(2, 1, 1, 1)),

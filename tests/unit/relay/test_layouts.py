@@ -92,6 +92,37 @@ BETWEEN: dict[str, Any] = {
     "slice": lambda y: relay.strided_slice(y, begin=[0, 1], end=[2, 3]),
     "slice of axes": lambda y: relay.strided_slice(y, begin=[1], end=[4], strides=[2], axes=[-2]),
 }
+STAYS: dict[str, Any] = {
+    "channels to pixels": lambda y: nn.depth_to_space(y, block_size=2),
+    "pixels to channels": lambda y: nn.space_to_depth(
+        nn.pad(y, ((0, 0), (0, 0), (0, 0), (0, 1))), block_size=2
+    ),
+    "upsampling": lambda y: nn.upsampling(y, scale_h=2.0, scale_w=3.0),
+    "correlation": lambda y: nn.correlation(
+        y,
+        nn.relu(y),
+        kernel_size=1,
+        max_displacement=1,
+        stride1=1,
+        stride2=1,
+        padding=1,
+        is_multiply=True,
+        layout="NCHW",
+    ),
+    "regions": lambda y: relay.vision.roi_align(
+        y,
+        relay.const(np.array([[0, 0, 0, 3, 3], [1, 1, 1, 4, 5]], "float32")),
+        pooled_size=(2, 2),
+        spatial_scale=1.0,
+        sample_ratio=2,
+    ),
+    "rows": lambda y: nn.lrn(y, size=3),
+    "reshapes": lambda y: relay.reshape(y, newshape=(2, -1)),
+    "indices": lambda y: relay.take(y, relay.const([1, 0]), axis=1),
+    "argmax": lambda y: relay.cast(relay.argmax(y, axis=1), "float32"),
+    "norm of layers": lambda y: nn.layer_norm(y, _c(5), _c(5)),
+    "rolled": lambda y: relay.reverse(y, axis=1),
+}
 AFTER: dict[str, Any] = {
     "sums": lambda y: relay.sum(y, axis=[2, 3]),
     "maxima of all but": lambda y: relay.max(y, axis=[0, 1], exclude=True),
@@ -110,6 +141,11 @@ def test_what_lies_between_follows(name: str, height: Any) -> None:
     is_free = isinstance(height, relay.Any) and name not in ("pixels", "images", "concatenation with another")
     mod = _module(lambda x: nn.relu(BETWEEN[name](_conv(x))), (ANY, 4, ANY, 5) if is_free else IMAGE)
     assert _moves(_converted(mod)) == 2
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_other_operators_give_the_same_values(name: str) -> None:
+    _converted(_module(lambda x: STAYS[name](nn.relu(_conv(x)))))
 
 
 @pytest.mark.parametrize("name", AFTER)

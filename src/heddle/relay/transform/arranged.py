@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, Function, Tuple, TupleGetItem
 from heddle.ir.node import label, map_children, replace
 from heddle.ir.node import node as declared
 from heddle.ir.types import Type
-from heddle.relay.builders import without_type
+from heddle.relay.builders import var, without_type
 from heddle.relay.nodes import Clause, Pattern, TempExpr
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import call, is_call, rank, sizes, works_on_elements
+from heddle.relay.typed import infer_local
+from heddle.support.diagnostics import HeddleError
 
 Alter = Callable[[Any], Any]
 """A call of an operator in other layouts, over the same arguments; None to leave it alone."""
@@ -151,7 +154,7 @@ class _Arranger:
             return _moved(state.value, state.other, node.attrs.dst_layout) if _starts(node, state) else None
         rule = _RULES.get(node.op.name, _layout_rule)
         found = rule(node.attrs, state) if state.is_permuted else None
-        if found is None:
+        if found is None or (rule is _layout_rule and not _has_layout(node, state, found[0])):
             return None
         changed, own, other, *fields = found
         first: Any = state.value
@@ -225,6 +228,21 @@ def _layout_rule(attrs: Any, state: Arranged) -> _Found:
         return None
     out = {"out_layout": state.other} if attrs.get("out_layout") else {}
     return {"layout": state.other, **out}, state.own, state.other
+
+
+def _has_layout(node: Any, state: Arranged, changed: dict[str, Any]) -> bool:
+    """Whether an operator of one operand is there in another layout."""
+    if len(node.args) != 1:
+        return False
+    ty = node.args[0].ty
+    dims = tuple(ty.dims[state.own.index(letter)] for letter in state.other)
+    try:
+        infer_local(
+            call(node.op.name, var("x", TensorType(dims, ty.dtype)), **dict(node.attrs.items()) | changed)
+        )
+    except HeddleError:
+        return False
+    return True
 
 
 def _axis_rule(*fields: tuple[int, ...]) -> Callable[[Any, Arranged], _Found]:

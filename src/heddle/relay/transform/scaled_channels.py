@@ -79,7 +79,9 @@ class Way:
         """Whether a factor commutes with the steps: what is compared with zero takes positive ones, what is
         added is divided by constants other than zero."""
         known = array_of(scale)
-        is_known = known is not None and bool(np.all(np.isfinite(known)))
+        is_known = known is not None
+        if is_known and not np.all(np.isfinite(known)):
+            return False  # a weight of 0 times infinity is no number
         has_signs = any(is_call(step, *_SIGNS) for step, _ in self.steps)
         adds = any(is_call(step, "add", "subtract", "nn.bias_add") for step, _ in self.steps)
         if (has_signs or (adds and is_divided)) and not is_known:
