@@ -29,8 +29,8 @@ from heddle.support.settings import settings
 
 _PACKAGE = f"{__name__.split('.')[0]}."
 CONFIG_KEYS: Registry[str] = Registry("option of passes")
-"""PassContext configuration keys and what they mean; a pass declares its own. Passes are loaded where a key is
-not known yet."""
+"""PassContext configuration keys and what they mean; a pass declares its own. Passes are loaded where a key
+is not known yet."""
 
 
 def declare_config(key: str, meaning: str) -> str:
