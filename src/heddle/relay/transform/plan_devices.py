@@ -104,8 +104,9 @@ class _Plan:
         return id(expr)
 
     def _root(self, key: int) -> int:
-        while key in self._above:
-            key = self._above[key]
+        while (above := self._above.get(key)) is not None:
+            self._above[key] = self._above.get(above, above)  # ways become shorter as they are gone
+            key = above
         return key
 
     def _join(self, a: Any, b: Any) -> bool:
