@@ -48,6 +48,19 @@ def test_table_has_no_dead_entries(module: str) -> None:
             assert resolve(f"{module}.{word.partition('=')[0]}") is not None
 
 
+@pytest.mark.parametrize(
+    "key", ["relay.FuseOps.max_depth", "relay.ToMixedPrecision.keep_orig_output_dtype", "no.such.option"]
+)
+def test_options_of_passes_that_are_not_loaded_are_known(key: str) -> None:
+    program = (
+        f"import heddle; assert heddle.transform.PassContext(config={{{key!r}: 1}}).config == {{{key!r}: 1}}"
+    )
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (found.returncode == 0) == (key != "no.such.option") and ("I0502" in found.stderr) == bool(
+        found.returncode
+    )
+
+
 def test_an_export_wins_over_a_submodule_of_its_name() -> None:
     """Importing a submodule sets the package's attribute of its name, before or after its first use."""
     program = (

@@ -224,12 +224,18 @@ def _load_standard_texts_on_demand(module: ModuleType) -> None:
     module.STANDARD_TEXTS.fill_from(lambda: import_module("heddle.relay.standard"))
 
 
+def _load_passes_on_demand(module: ModuleType) -> None:
+    """Passes declare their configuration: the table asks for all of them when a key is missing."""
+    module.CONFIG_KEYS.fill_from(lambda: import_module("heddle.driver.passes").pass_classes())
+
+
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
     "heddle.ir.dialect": _load_dialects_on_demand,
     "heddle.ir.expr_operators": _load_expression_operators_on_demand,
     "heddle.ir.module": _load_standard_texts_on_demand,
     "heddle.ir.node": _load_printers_on_demand,
     "heddle.ir.op": _declare_operators_on_demand,
+    "heddle.ir.transform": _load_passes_on_demand,
     "heddle.relay.executor": _load_executors_on_demand,
     "heddle.runtime.function": _register_builtins_on_demand,
     "heddle.runtime.module": _load_executables_on_demand,

@@ -185,7 +185,11 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.params": "load_param_dict save_param_dict",
         "heddle.lower.relay_to_relax": "to_relax",
         "heddle.relay.op": "logsumexp mean_std mean_variance op_names segment_sum std variance",
+        "heddle.relay.nodes": "TempExpr",
+        "heddle.relay.scope_builder": "WithScope",
+        "heddle.relay.storage_info": "StaticMemoryPlan StorageInfo",
         "heddle.relay.transform.function_pass": "build_config",
+        "heddle.relay.transform.span_check": "SpanCheck",
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
     },
@@ -227,6 +231,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.lower.relay_fuse_ops": "FuseOps",
+        "heddle.relay.layout_hooks": "LayoutConfig",
         "heddle.relay.transform.compiler_functions": (
             "InlineCompilerFunctionsBoundTo MarkCompilerFunctionsAsExtern "
             "OutlineCompilerFunctionsWithExistingGlobalSymbols"

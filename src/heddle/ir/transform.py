@@ -24,15 +24,17 @@ from heddle.ir.pass_options import check_options
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.private_cache import open_private_folder
+from heddle.support.registry import Registry
 from heddle.support.settings import settings
 
 _PACKAGE = f"{__name__.split('.')[0]}."
-CONFIG_KEYS: dict[str, str] = {}
-"""PassContext configuration keys and what they mean; a pass declares its own."""
+CONFIG_KEYS: Registry[str] = Registry("option of passes")
+"""PassContext configuration keys and what they mean; a pass declares its own. Passes are loaded where a key
+is not known yet."""
 
 
 def declare_config(key: str, meaning: str) -> str:
-    CONFIG_KEYS[key] = meaning
+    CONFIG_KEYS.add(key, meaning)
     return key
 
 

@@ -98,6 +98,25 @@ Q0503 = declare_code(
     "The pass takes functions of the kind that the message names; data types with functions inside stay.",
 )
 
+Q0504 = declare_code(
+    "Q0504",
+    "expressions without a place",
+    "What a builder makes outside of a text has no place that errors could point at; it is no fault.",
+)
+
+Q0505 = declare_code(
+    "Q0505",
+    "no precision of the operator is known",
+    "ToMixedPrecision leaves an operator in float32 about which no table and no user says anything.",
+)
+
+Q0506 = declare_code(
+    "Q0506",
+    "a value on two devices",
+    "Annotations put one value on two devices; only operands of operators and functions are copied by "
+    "themselves.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

@@ -200,6 +200,7 @@ class ExprMutator(ExprFunctor):
         return expr
 
     visit_var = visit_global_var = visit_constant = visit_constructor = visit_op = visit_leaf
+    visit_global_id = visit_leaf
 
     def visit_call(self, call: Call) -> Any:
         return self._made(call)

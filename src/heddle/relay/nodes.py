@@ -104,6 +104,16 @@ class RefWrite(Expr):
     ty: Type | None = label(default=None)
 
 
+class TempExpr(Expr):
+    """What stands for an expression within one pass: a value that is kept in another form, say."""
+
+    __slots__ = ()
+
+    def realize(self) -> Expr:
+        """The expression that it stands for. Raises: NotImplementedError where the class does not say it."""
+        raise NotImplementedError(f"{type(self).__name__} has no method realize")
+
+
 # ---- matching
 
 

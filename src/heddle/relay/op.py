@@ -225,8 +225,25 @@ def threefry_key(seed: int) -> Any:
     return const(np.array([seed % (1 << 64), *[0] * 9], "uint64"))
 
 
+PARAM_DEVICES, RESULT_DEVICE = "param_virtual_devices", "result_virtual_device"
+"""Attributes of a function: the devices of its parameters, and that of its result."""
+
+
+def function_on_device(function: Any, param_devices: Sequence[Any], result_device: Any) -> Any:
+    """The function with devices for its parameters and its result, which PlanDevices keeps to.
+
+    Raises: IRTypeError R0201 for another number of devices than of parameters.
+    """
+    if len(param_devices) != len(function.params):
+        count = len(function.params)
+        raise IRTypeError(R0201, f"the function has {count} parameters, got {len(param_devices)} devices")
+    devices = tuple(map(str, param_devices))
+    return function.with_attr({PARAM_DEVICES: devices, RESULT_DEVICE: str(result_device)})
+
+
 _FUNCTIONS: dict[str, Any] = {
     **{made.__name__: made for made in (variance, mean_variance, mean_std, std, logsumexp, segment_sum)},
+    "annotation.function_on_device": function_on_device,
     "random.threefry_key": threefry_key,
     "nn.dropout": dropout,
     "nn.dropout_raw": dropout_raw,

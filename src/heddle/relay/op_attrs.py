@@ -41,5 +41,8 @@ def _registrar(key: str) -> Callable[..., Any]:
 
 
 register_legalize = _registrar("FTVMLegalize")
+register_alter_op_layout = _registrar("FTVMAlterOpLayout")
+register_convert_op_layout = _registrar("FTVMConvertOpLayout")
+register_mixed_precision_conversion = _registrar("FTVMMixedPrecisionConversionType")
 register_qnn_legalize = _registrar("FTVMQnnLegalize")
 register_fake_quantization_to_integer = _registrar("FTVMFakeQuantizationToInteger")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +23,21 @@ class _Scope:
     result: Expr | None = None
     cond: Expr | None = None
     true: Expr | None = None
+
+
+class WithScope:
+    """A `with` block that gives a value, and calls a function without arguments as it ends."""
+
+    def __init__(self, enter_value: Any, exit_cb: Callable[[], Any]) -> None:
+        self._enter_value, self._exit_cb = enter_value, exit_cb
+
+    def __enter__(self) -> Any:
+        return self._enter_value
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        """The function is not called where the block failed."""
+        if error is None:
+            self._exit_cb()
 
 
 class ScopeBuilder:

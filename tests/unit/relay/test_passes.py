@@ -542,6 +542,11 @@ def test_work_grows_with_distinct_nodes(doublings: int) -> None:
             passes.FastMath(),
             passes.CombineParallelDense(2),
             passes.LambdaLift(),
+            passes.FoldScaleAxis(),
+            passes.ToMixedPrecision(),
+            passes.ConvertLayout({"nn.conv2d": ["NHWC", "default"]}),
+            passes.ManifestLifetimes(),
+            passes.CapturePostDfsIndexInSpans(),
         ):
             step(mod)
 
@@ -557,6 +562,14 @@ EVERY = {
         "MergeComposite",
         "AnnotateTarget",
         "InlineCompilerFunctionsBoundTo",
+        "ChangeBatch",
+        "ConvertLayout",
+        "SimplifyFCTranspose",
+        "SpanCheck",
+        "SplitArgs",
+        "ToMixedPrecision",
+        "PlanDevices",
+        *("QuantizePartition", "QuantizeAnnotate", "QuantizeRealize"),
     )
 }
 

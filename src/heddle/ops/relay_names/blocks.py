@@ -6,6 +6,7 @@ from typing import Any
 
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
+from heddle.ir.expr import Tuple
 from heddle.ir.op_def import Input, OpAlias
 from heddle.ops.relay_names.rules import (
     DATA,
@@ -279,8 +280,11 @@ def _annotations() -> Rows:
     for name in ("compiler_begin", "compiler_end"):
         anything, compiler = (Input("data", "any"),), (attr("compiler", "str"),)
         yield "astype", alias(f"annotation.{name}", anything, compiler, expression=_itself("data"))
-    for name in ("stop_fusion", "bitpack_start", "bitpack_end"):
+    for name in ("stop_fusion", "bitpack_start", "bitpack_end", "with_funcid"):
         yield "astype", alias(f"annotation.{name}", DATA, expression=_itself("data"))
+    anything = (Input("data", "any"),)
+    yield "astype", alias("debug", anything, expression=_itself("data"))
+    yield "astype", alias("memory.kill", anything, expression=lambda given: Tuple(()))
     hint = alias("annotation.cast_hint", DATA, (attr("dtype", "dtype"),), expression=_itself("data"))
     yield "astype", hint
     yield "to_vdevice", _on_device()

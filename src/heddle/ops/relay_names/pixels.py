@@ -37,13 +37,14 @@ def _dtype(tensor: Any) -> str:
     return str(tensor_type(tensor).dtype)
 
 
-def _pair(value: Any) -> list[int]:
+def pair(value: Any) -> list[int]:
+    """One number for both axes, or two."""
     items = [int(item) for item in (value if isinstance(value, (tuple, list)) else [value])]
     return items * 2 if len(items) == 1 else items
 
 
-def _sides(padding: Any) -> tuple[int, int, int, int]:
-    """Top, left, bottom, right."""
+def sides(padding: Any) -> tuple[int, int, int, int]:
+    """Top, left, bottom, right. Raises: IRTypeError R0205 for another number of widths."""
     items = [int(item) for item in (padding if isinstance(padding, (tuple, list)) else [padding])]
     top, left, bottom, right = items * (4 // len(items)) if len(items) in (1, 2, 4) else (0, 0, 0, -1)
     if right < 0:
@@ -51,7 +52,8 @@ def _sides(padding: Any) -> tuple[int, int, int, int]:
     return top, left, bottom, right
 
 
-def _laid_out(tensor: Any, source: str, target: str) -> Any:
+def laid_out(tensor: Any, source: str, target: str) -> Any:
+    """A tensor that is in one layout, in another."""
     if source == target:
         return tensor
     return build_call_in("relay", "layout_transform", (tensor,), {"src_layout": source, "dst_layout": target})
@@ -62,14 +64,14 @@ def _laid_out(tensor: Any, source: str, target: str) -> Any:
 
 def _correlated(given: Given) -> Any:
     """Windows of the first image times those of the second around: (n, displacements, height, width)."""
-    one, two = (_laid_out(given[name], str(given["layout"]), "NCHW") for name in ("data1", "data2"))
+    one, two = (laid_out(given[name], str(given["layout"]), "NCHW") for name in ("data1", "data2"))
     size, reach, step, move = (
         int(given[name]) for name in ("kernel_size", "max_displacement", "stride1", "stride2")
     )
     _, height, width = known_sizes(one, "nn.correlation")
     if size % 2 == 0:
         raise IRTypeError(R0205, f"nn.correlation: kernel_size is odd, got {size}")
-    top, left, bottom, right = _sides(given["padding"])
+    top, left, bottom, right = sides(given["padding"])
     pads = [0, 0, 0, 0, top, bottom, left, right]
     one, two = (call_op("nn.pad", image, pad_width=pads) for image in (one, two))
     border = reach + (size - 1) // 2
@@ -95,7 +97,7 @@ def _correlated(given: Given) -> Any:
     found = call_op("permute_dims", call_op("mean", found, axis=[1]), axes=[0, 1, 3, 2, 4])
     found = call_op("reshape", found, [batch, across * across, len(rows), len(columns)])
     made = call_op("nn.avg_pool2d", found, pool_size=[size, size], strides=[step, step])
-    return _laid_out(made, "NCHW", str(given["layout"]))
+    return laid_out(made, "NCHW", str(given["layout"]))
 
 
 def _span(reach: int, step: int, size: int) -> Any:
@@ -105,9 +107,9 @@ def _span(reach: int, step: int, size: int) -> Any:
 
 def _weight_gradient(given: Given) -> Any:
     """Data and gradient with batch and channels exchanged, convolved; strides and dilations change places."""
-    grad = _laid_out(given["grad"], str(given["grad_layout"] or "NCHW"), "NCHW")
-    data = _laid_out(given["data"], str(given["data_layout"]), "NCHW")
-    groups, strides, dilation = int(given["groups"]), _pair(given["strides"]), _pair(given["dilation"])
+    grad = laid_out(given["grad"], str(given["grad_layout"] or "NCHW"), "NCHW")
+    data = laid_out(given["data"], str(given["data_layout"]), "NCHW")
+    groups, strides, dilation = int(given["groups"]), pair(given["strides"]), pair(given["dilation"])
     batch, channels, height, width = dims_of(data)
     outputs, kernel = dims_of(grad)[1], given["kernel_size"]
     if kernel is None:
@@ -123,14 +125,14 @@ def _weight_gradient(given: Given) -> Any:
         turned,
         strides=dilation,
         dilation=strides,
-        padding=list(_sides(given["padding"])),
+        padding=list(sides(given["padding"])),
         groups=groups,
         out_dtype=str(given["out_dtype"]) or None,
     )
     ends = [int(size) for size in kernel]
     made = call_op("strided_slice", made, axes=[2, 3], begin=[0, 0], end=ends)
     made = call_op("reshape", made, [own, outputs, *ends])
-    return _laid_out(call_op("permute_dims", made, axes=[1, 0, 2, 3]), "OIHW", str(given["kernel_layout"]))
+    return laid_out(call_op("permute_dims", made, axes=[1, 0, 2, 3]), "OIHW", str(given["kernel_layout"]))
 
 
 def _windows() -> Rows:
@@ -274,7 +276,7 @@ def _crops(given: Given) -> Any:
     ways = {"bilinear": "linear", "nearest_neighbor": "nearest_neighbor"}
     if method not in ways:
         raise IRTypeError(R0205, f"method is one of {', '.join(ways)}, got {method!r}")
-    data = _laid_out(given["data"], layout, "NCHW")
+    data = laid_out(given["data"], layout, "NCHW")
     images = call_op("take", data, call_op("astype", given["box_indices"], dtype=_INT), axis=0)
     sizes, ends = dims_of(data)[2:], [int(size) for size in given["crop_size"]]
     places, inside = [], None
@@ -312,7 +314,7 @@ def _crops(given: Given) -> Any:
     beyond = const(float(given["extrapolation_value"]), _dtype(data))
     made = call_op("where", call_op("expand_dims", inside, axis=[1]), read, beyond)
     made = call_op("astype", made, dtype=str(given["out_dtype"])) if given["out_dtype"] else made
-    return _laid_out(made, "NCHW", layout)
+    return laid_out(made, "NCHW", layout)
 
 
 def _reorganised(given: Given) -> Any:

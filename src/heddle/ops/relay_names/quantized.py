@@ -91,6 +91,20 @@ def _simulated_back(given: Given) -> Any:
     return call_op("multiply", values, along(cast(given["input_scale"], dtype), data, axis))
 
 
+def _in_steps(given: Given) -> Any:
+    """Data as whole steps of a scale, from `clip_min` to `clip_max` of them; as it is, of kind 0."""
+    data, scale, axis = given["data"], given["dom_scale"], int(given["axis"])
+    if given["rounding"] != "round":
+        raise IRTypeError(R0205, f"rounding is 'round', got {given['rounding']!r}")
+    if int(given["kind"]) == 0:
+        return data
+    dtype = str(tensor_type(data).dtype)
+    values = cast(placed(data, Affine(scale, const(0, "int32"), axis)), dtype)
+    for name, word in (("maximum", "clip_min"), ("minimum", "clip_max")):
+        values = call_op(name, values, cast(given[word], dtype))
+    return call_op("multiply", values, along(cast(scale, dtype), data, axis))
+
+
 def _conversions() -> Rows:
     output, source = "output_scale output_zero_point", "input_scale input_zero_point"
     yield _whole_expression(
@@ -124,6 +138,13 @@ def _conversions() -> Rows:
         yield _whole_expression(
             name, _inputs(f"data {inputs}"), (_AXIS, attr(word, "str", "int8")), make, _dtype_of("data")
         )
+    yield _whole_expression(
+        "relay.op.annotation.simulated_quantize",
+        _inputs("data dom_scale clip_min clip_max"),
+        (attr("kind", "int"), attr("sign", "bool", True), attr("rounding", "str", "round"), _AXIS),
+        _in_steps,
+        _dtype_of("data"),
+    )
 
 
 # ---- products

@@ -9,6 +9,7 @@ from heddle.ir.variables import (
     free_vars,
 )
 from heddle.ir.visitor import post_order_visit
+from heddle.relay.analysis.calibration import get_calibration_data
 from heddle.relay.analysis.counts import all_dtypes, check_constant, list_op_freqs
 from heddle.relay.analysis.kernels import (
     Feature,
@@ -39,6 +40,7 @@ __all__ = [
     "extract_intermdeiate_expr",
     "free_type_vars",
     "free_vars",
+    "get_calibration_data",
     "get_total_mac_number",
     "list_fake_quantized_op_freqs",
     "list_op_freqs",

@@ -32,6 +32,7 @@ from heddle.relay.dataflow_pattern.patterns import (
     is_tuple,
     is_tuple_get_item,
     is_var,
+    register_df_node,
     wildcard,
 )
 from heddle.relay.dataflow_pattern.rewrite import DFPatternCallback, partition, rewrite
@@ -70,6 +71,7 @@ __all__ = [
     "is_var",
     "match",
     "partition",
+    "register_df_node",
     "rewrite",
     "wildcard",
 ]

@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from heddle.relay.codes import Q0102
 from heddle.relay.op import get
+from heddle.support.diagnostics import IRTypeError
 from heddle.support.registry import Registry
 
 USES: Registry[Callable[..., Any]] = Registry("use of patterns")
@@ -66,6 +68,11 @@ class DFPattern:
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
         """What fits, and depends on what `parent` fits by nothing but what `path` fits."""
         return DominatorPattern(parent, wildcard() if path is None else path, self)
+
+    def astext(self, show_meta_data: bool = True, annotate: Any = None) -> str:
+        """The pattern as text, `CallPattern(add, (*, VarPattern(x)))`. What belongs to expressions does
+        nothing here."""
+        return _text(self, [])
 
     def match(self, expr: Any) -> bool:
         """Whether the pattern fits an expression."""
@@ -144,6 +151,10 @@ class TuplePattern(DFPattern):
     def __init__(self, fields: Sequence[DFPattern] | None) -> None:
         self.fields = None if fields is None else tuple(fields)
 
+    def astype(self, _: str) -> DFPattern:
+        """Raises: IRTypeError Q0102 always: the fields have types of their own."""
+        raise IRTypeError(Q0102, "astype of a tuple", help="convert its fields")
+
 
 class TupleGetItemPattern(DFPattern):
     """A projection; `index` None stands for any."""
@@ -192,6 +203,37 @@ class DominatorPattern(DFPattern):
 
     def __init__(self, parent: DFPattern, path: DFPattern, child: DFPattern) -> None:
         self.parent, self.path, self.child = parent, path, child
+
+
+def _text(value: Any, around: list[Any]) -> str:
+    """`around`: the patterns that hold this one; one that a wildcard stands for may hold the wildcard."""
+    if any(value is each for each in around):
+        return "..."
+    if isinstance(value, WildcardPattern):
+        return "*" if value.pattern is None else _text(value.pattern, [*around, value])
+    if isinstance(value, DFPattern):
+        return (
+            f"{type(value).__name__}({', '.join(_text(v, [*around, value]) for v in vars(value).values())})"
+        )
+    if isinstance(value, tuple):
+        return f"({', '.join(_text(item, around) for item in value)})"
+    return "*" if value is None else str(getattr(value, "name", value))
+
+
+DF_NODES: Registry[type] = Registry("class of patterns")
+"""Classes of patterns of users by their keys."""
+
+
+def register_df_node(type_key: Any = None) -> Any:
+    """Register a class of patterns of the user's under `relay.dataflow_pattern.<its name>` or another key; a
+    decorator, with or without a key. Raises: UsageError S0201 where the key has a class already."""
+
+    def register(cls: type) -> type:
+        key = type_key if isinstance(type_key, str) else f"relay.dataflow_pattern.{cls.__name__}"
+        DF_NODES.add(key, cls)
+        return cls
+
+    return register if type_key is None or isinstance(type_key, str) else register(type_key)
 
 
 def is_var(name: str = "") -> VarPattern:

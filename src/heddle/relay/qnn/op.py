@@ -5,9 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.graph.requantize import RequantizeConfig, current_requantize_config, requantize_config
+from heddle.relay.layout_hooks import HOOKS
 from heddle.relay.op import op_names, relay_call, word
 
-__all__ = ["RequantizeConfig", "current_requantize_config", "leaky_relu", "requantize_config"]
+__all__ = [
+    "RequantizeConfig",
+    "convert_qnn_avg_pool2d",
+    "convert_qnn_conv2d",
+    "convert_qnn_conv2d_transpose",
+    "current_requantize_config",
+    "leaky_relu",
+    "requantize_config",
+]
+
+convert_qnn_conv2d, convert_qnn_conv2d_transpose = HOOKS["qnn.conv2d"], HOOKS["qnn.conv2d_transpose"]
+convert_qnn_avg_pool2d = HOOKS["qnn.avg_pool2d"]
+"""What ConvertLayout does with these operators: `f(attrs, inputs, types, desired layouts)`."""
 
 
 def leaky_relu(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any
 
 from heddle.relay.codes import Q0101
@@ -12,6 +13,23 @@ from heddle.support.diagnostics import UsageError, did_you_mean
 
 MODES = ("global_scale", "max", "percentile", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
+
+
+class QAnnotateKind(IntEnum):
+    """What a simulated tensor is: itself, data of a product, its weight, or a result."""
+
+    IDENTITY = 0
+    INPUT = 1
+    WEIGHT = 2
+    ACTIVATION = 3
+
+
+def kind2str(kind: int) -> str:
+    """The word for a kind, as settings are called. Raises: UsageError Q0101 for another number."""
+    known = [each.name.lower() for each in QAnnotateKind]
+    if kind not in range(len(known)):
+        raise UsageError(Q0101, f"a kind is 0 to {len(known) - 1}, got {kind!r}")
+    return known[kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,19 +41,24 @@ class QConfig:
     - `weight_scale`: each output channel's largest magnitude (`max`), or the next power of 2 (`power2`).
     - `skip_conv_layers`: convolutions that stay, by number; `skip_dense_layer`: all of `nn.dense` stay.
     - `do_simulation`: floats that are rounded and limited as integers would be.
+    - `nbit_activation`, `dtype_activation`: of sums of products.
+    - `debug_enabled_ops`: names of operators of which products are quantised; None for all.
     - `calibrate_chunk_by`: inputs of how many products are kept at a time; -1 for all.
     """
 
     nbit_input: int = 8
     nbit_weight: int = 8
+    nbit_activation: int = 32
     dtype_input: str = "int8"
     dtype_weight: str = "int8"
+    dtype_activation: str = "int32"
     calibrate_mode: str = "global_scale"
     global_scale: float = 8.0
     weight_scale: str = "power2"
     skip_dense_layer: bool = True
     skip_conv_layers: Sequence[int] | None = (0,)
     do_simulation: bool = False
+    debug_enabled_ops: Sequence[str] | None = None
     calibrate_chunk_by: int = -1
     _tokens: list[Token[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
 
@@ -51,6 +74,27 @@ class QConfig:
         for what in ("dtype_input", "dtype_weight"):
             if getattr(self, what) != "int8":
                 raise UsageError(Q0101, f"{what} is int8, got {getattr(self, what)!r}")
+        if (self.nbit_activation, self.dtype_activation) != (32, "int32"):
+            given = self.nbit_activation, self.dtype_activation
+            raise UsageError(Q0101, f"sums are of 32 bits and int32, got {given}")
+
+    def get_nbit_by_kind(self, kind: int) -> int:
+        """The bits of tensors of a kind. Raises: UsageError Q0101 for one that has none."""
+        return int(self._of_kind("nbit", kind))
+
+    def get_dtype_by_kind(self, kind: int) -> str:
+        """The dtype of tensors of a kind. Raises: UsageError Q0101 for one that has none."""
+        return str(self._of_kind("dtype", kind))
+
+    def _of_kind(self, what: str, kind: int) -> Any:
+        word = kind2str(kind)
+        if kind == QAnnotateKind.IDENTITY:
+            raise UsageError(Q0101, f"there is no {what}_{word}: what is itself stays as it is")
+        return getattr(self, f"{what}_{word}")
+
+    def guard(self, ref_call: Any) -> bool:
+        """Whether an operator is one of those that are quantised."""
+        return self.debug_enabled_ops is None or ref_call.op.name in self.debug_enabled_ops
 
     def __enter__(self) -> QConfig:
         self._tokens.append(_CURRENT.set(self))

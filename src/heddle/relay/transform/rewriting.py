@@ -13,7 +13,7 @@ from heddle.ir.expr import Call, Constant, Expr, Function
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node
 from heddle.ir.op import Op
-from heddle.ir.op_def import op_def
+from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import rebuild
 from heddle.prim.nodes import IntImm
@@ -83,6 +83,20 @@ def is_pure_operator(op: Any) -> bool:
     found = find(op.name)
     record = found[0] if found is not None else op_def(op)
     return record is not None and record.is_pure
+
+
+_ON_ELEMENTS = ("clip", "copy", "cast_like", "where", "trunc_divide", "annotation.stop_fusion")
+
+
+def works_on_elements(op: Any) -> bool:
+    """Whether an operator makes each element of the elements in the same place, shapes broadcast: it works in
+    any layout."""
+    found = find(op.name) if isinstance(op, Op) else None
+    if found is None:
+        return False
+    record, alias = found
+    is_direct = alias.expression is None and all(isinstance(given, str) for given in alias.arguments.values())
+    return op.name in _ON_ELEMENTS or (isinstance(record.layout, AnyLayout) and is_direct)
 
 
 def sizes(expr: Any) -> tuple[int, ...] | None:

@@ -1,0 +1,34 @@
+"""Operators in the layouts that users say for their target."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from heddle.ir.expr import Function
+from heddle.ir.module import IRModule
+from heddle.relay.op_attrs import op_attr
+from heddle.relay.transform.arranged import arranged
+from heddle.relay.transform.rewriting import TypedPass
+
+
+@dataclass(frozen=True, slots=True)
+class AlterOpLayout(TypedPass):
+    """Let functions of users say in which layouts calls are computed.
+
+        nn.conv2d(%x, %w)
+
+    becomes, after `register_alter_op_layout("nn.conv2d", f)` with `f(attrs, inputs, types, out_type)` that
+    gives a convolution of the inputs in layout NCHW8c and OIHW8i8o, one of `layout_transform` of both, and
+    its result is moved back where that has to be. None leaves a call as it is.
+    """
+
+    opt_level = 3
+
+    def change(self, func: Function, mod: IRModule) -> Function:
+        return arranged(func, _alter)
+
+
+def _alter(old: Any) -> Any:
+    hook = op_attr(old.op.name, "FTVMAlterOpLayout")
+    return None if hook is None else hook(old.attrs, list(old.args), [arg.ty for arg in old.args], old.ty)
