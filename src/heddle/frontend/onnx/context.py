@@ -12,7 +12,7 @@ import numpy as np
 from heddle.frontend.codes import N0106, N0203, N0301
 from heddle.frontend.onnx.importing import Importing
 from heddle.frontend.onnx.proto import Node
-from heddle.frontend.onnx.values import Value, array_value, scalar, vector
+from heddle.frontend.onnx.values import Value, array_value, scalar, tensor_value, vector
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.types import ShapeExpr, TensorType
@@ -154,17 +154,29 @@ class NodeContext:
             self.malformed(f"{what} must have one element, got {found.size}")
         return found.reshape(-1)[0].item()
 
-    def shape_values(self, index: int, sizes: bool = True) -> tuple[PrimExpr, ...]:
+    def shape_values(self, index: int, sizes: bool = True, count: int | None = None) -> tuple[PrimExpr, ...]:
         """The elements of an integer input of rank 1 or 0 as scalar expressions.
 
         An input that is known only when the model runs is read then, into fresh symbolic variables (`sizes`
-        says whether they are never negative).
+        says whether they are never negative). `count`: so many must there be, which is checked when the model
+        runs where it leaves the length open.
         """
-        return tuple(self.importer.elements_of(self.value(index), sizes).reshape(-1))
+        value = self.value(index)
+        if count is not None and value.elements() is None and self._is_open(index):
+            value = tensor_value(self.of_length(index, count), value.name)
+        return tuple(self.importer.elements_of(value, sizes).reshape(-1))
+
+    def of_length(self, index: int, count: int) -> Expr:
+        """An input of one dimension; where the model leaves its length open, checked to have `count`."""
+        expr = self.tensor(index)
+        return self.cast_shape(expr, (constant(count, "int64"),)) if self._is_open(index) else expr
+
+    def _is_open(self, index: int) -> bool:
+        return self.ndim(index) == 1 and not isinstance(self.dims(index)[0], IntImm)
 
     def number(self, index: int) -> PrimExpr:
         """The first element of an integer input. Raises: N0106 where there is none."""
-        found = self.shape_values(index, sizes=False)
+        found = self.shape_values(index, sizes=False, count=1)
         if not found:
             self.malformed(f"input {index} must be a number, got no elements")
         return found[0]

@@ -20,7 +20,7 @@ def _ints(*numbers: int) -> Array:
 
 
 def _model(op: str, lengths: dict[str, str | int], is_free: bool, names: list[str], **attrs: Any) -> Any:
-    node = helper.make_node(op, ["x", *names], ["y"], **attrs)
+    node = helper.make_node(op, ["x", *names], ["y", "places"] if op == "TopK" else ["y"], **attrs)
     dims = ["p", "q", "r"] if is_free else [3, 4, 5]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, dims)]
     inputs += [
@@ -124,3 +124,21 @@ def test_a_rank_that_depends_on_the_axes_is_refused() -> None:
     model = _model("ReduceSum", {"a": "K"}, False, ["a"], keepdims=0)
     with pytest.raises(ImportModelError, match="N0301"):
         heddle.compile(model)
+
+
+@both_sizes
+@pytest.mark.parametrize("largest", [0, 1])
+def test_a_count_is_one_number(is_free: bool, largest: int) -> None:
+    model = _model("TopK", {"k": "K"}, is_free, ["k"], largest=largest, axis=2)
+    wrong = [(_ints(),), (_ints(1, 2),), (_ints(6),), (_ints(-1),)]
+    _check(model, [(_ints(1),), (_ints(5),), (_ints(0),)], wrong, "compiled")
+
+
+@both_sizes
+def test_sizes_and_scales_of_all_axes(is_free: bool) -> None:
+    model = _model("Resize", {"s": "K"}, is_free, ["", "", "s"], mode="nearest")
+    _check(model, [(_ints(3, 2, 10),), (_ints(6, 4, 5),)], [(_ints(3, 4),), (_ints(1, 2, 3, 4),)], "compiled")
+    model = _model("Resize", {"s": "K"}, is_free, ["", "s"], mode="nearest")
+    model.graph.input[1].type.tensor_type.elem_type = TensorProto.FLOAT
+    cases = [(np.array(scales, "float32"),) for scales in ([1, 2, 1], [1, 0.5, 2])]
+    _check(model, cases, [(np.ones(2, "float32"),)], "compiled")

@@ -61,9 +61,13 @@ def resize(ctx: NodeContext) -> Result:
     return _resized(ctx, targets, mode, ctx.attr("nearest_mode", "round_prefer_floor"))
 
 
-def _axes(ctx: NodeContext, count: int, what: str) -> list[int]:
+def _all_axes(ctx: NodeContext) -> list[int]:
     rank = ctx.ndim(0)
-    axes = ctx.axes(ctx.attr("axes", None) or range(rank), rank)
+    return ctx.axes(ctx.attr("axes", None) or range(rank), rank)
+
+
+def _axes(ctx: NodeContext, count: int, what: str) -> list[int]:
+    axes = _all_axes(ctx)
     if len(axes) != count:
         ctx.malformed(f"{count} {what} for {len(axes)} axes")
     return axes
@@ -99,9 +103,10 @@ def _grown(ctx: NodeContext, dim: PrimExpr, scale: float) -> PrimExpr:
 
 def _by_run_time_scales(ctx: NodeContext, index: int) -> dict[int, Target]:
     dims = ctx.dims(0)
-    count = ctx.static_dim(index, 0, "the number of scales")
-    axes = _axes(ctx, count, "scales")
-    scales = ctx.astype(ctx.tensor(index), "float32")
+    axes = _all_axes(ctx)
+    given = ctx.of_length(index, len(axes))
+    _axes(ctx, int(ctx.dims_of(given)[0]), "scales")  # type: ignore[call-overload]
+    scales = ctx.astype(given, "float32")
     own = [ctx.astype(ctx.size(dims[axis]), "float32") for axis in axes]
     sizes = ctx.call("floor", ctx.call("multiply", _stacked(ctx, own), scales))
     found = ctx.importer.elements_of(tensor_value(ctx.astype(sizes, "int64"), "size"))
@@ -109,7 +114,7 @@ def _by_run_time_scales(ctx: NodeContext, index: int) -> dict[int, Target]:
 
 
 def _by_sizes(ctx: NodeContext) -> dict[int, Target]:
-    sizes, dims = ctx.shape_values(3), ctx.dims(0)
+    sizes, dims = ctx.shape_values(3, count=len(_all_axes(ctx))), ctx.dims(0)
     axes = _axes(ctx, len(sizes), "sizes")
     moved = {axis: Target(size) for axis, size in zip(axes, sizes, strict=True)}
     return {axis: t for axis, t in moved.items() if not ctx.importer.simplify.equal(t.size, dims[axis])}
@@ -118,7 +123,7 @@ def _by_sizes(ctx: NodeContext) -> dict[int, Target]:
 def _of_one_scale(ctx: NodeContext, is_least: bool) -> dict[int, Target]:
     """One scale for all axes: the least or greatest that the sizes ask for, as a fraction size / dim. A
     dimension becomes dim * scale, halves rounded up."""
-    sizes, dims = ctx.shape_values(3), ctx.dims(0)
+    sizes, dims = ctx.shape_values(3, count=len(_all_axes(ctx))), ctx.dims(0)
     axes = _axes(ctx, len(sizes), "sizes")
     above, below = sizes[0], dims[axes[0]]
     for size, axis in zip(sizes[1:], axes[1:], strict=True):

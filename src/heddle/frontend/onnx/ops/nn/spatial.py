@@ -80,7 +80,7 @@ def max_unpool(ctx: NodeContext) -> Result:
         reduction="update",
     )
     made = ctx.reshape(placed, shape)
-    return _grown(ctx, made, shape, ctx.shape_values(2)) if ctx.has(2) else made
+    return _grown(ctx, made, shape, ctx.shape_values(2, count=len(shape))) if ctx.has(2) else made
 
 
 def _grown(ctx: NodeContext, x: Expr, shape: tuple[PrimExpr, ...], target: tuple[PrimExpr, ...]) -> Expr:

@@ -67,7 +67,7 @@ class RunTimeAxes:
 
 def known_axes(ctx: NodeContext, index: int, rank: int, count: int | None = None) -> list[int] | None:
     """The axes of an input that is known now, counted from 0; else None. `count`: so many they must be."""
-    values = _given(ctx, index, count)
+    values = ctx.shape_values(index, False, count)
     if not all(isinstance(value, IntImm) for value in values):
         return None
     return ctx.axes([int(value) for value in values], rank)  # type: ignore[call-overload]
@@ -76,7 +76,7 @@ def known_axes(ctx: NodeContext, index: int, rank: int, count: int | None = None
 def run_time_axes(ctx: NodeContext, index: int, rank: int, count: int | None = None) -> RunTimeAxes:
     """Axes of a tensor of `rank` that an input gives. Checked when it runs: each is in range, none occurs
     twice. `count`: so many they must be."""
-    given = _given(ctx, index, count)
+    given = ctx.shape_values(index, False, count)
     if len(given) > rank:
         ctx.malformed(f"{len(given)} axes of a tensor of {rank} dimensions")
     numbers = tuple(ops.select(ops.less(axis, 0), axis + rank, axis) for axis in given)
@@ -86,12 +86,6 @@ def run_time_axes(ctx: NodeContext, index: int, rank: int, count: int | None = N
         found = found + ops.select(hit, ONE, ZERO)
     ctx.require_equal([(constant(len(given), "int64"), found)], "distinct_axes")
     return RunTimeAxes(numbers, hits)
-
-
-def _given(ctx: NodeContext, index: int, count: int | None) -> tuple[PrimExpr, ...]:
-    if count is None:
-        return ctx.shape_values(index, sizes=False)
-    return elements_of_length(ctx, index, count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +137,6 @@ def length_of(ctx: NodeContext, *indices: int) -> PrimExpr:
     return ZERO if found is None else found
 
 
-def elements_of_length(ctx: NodeContext, index: int, count: int, sizes: bool = False) -> tuple[PrimExpr, ...]:
-    """The elements of an integer input that must have `count` of them, which is checked when the model runs
-    where its length is not known before. `sizes`: they are never negative."""
-    value = ctx.value(index)
-    if value.elements() is None and not all(isinstance(dim, IntImm) for dim in ctx.dims(index)):
-        checked = ctx.importer.cast_shape(ctx.tensor(index), (constant(count, "int64"),))
-        value = tensor_value(checked, value.name)
-    return tuple(ctx.importer.elements_of(value, sizes).reshape(-1))
-
-
 def fixed_axes(axes: Sequence[int], rank: int) -> RunTimeAxes:
     """Axes that are known, in the form of those that are not."""
     numbers = tuple(constant(axis, "int64") for axis in axes)
@@ -161,10 +145,10 @@ def fixed_axes(axes: Sequence[int], rank: int) -> RunTimeAxes:
 
 def one_axis(ctx: NodeContext, index: int, rank: int) -> int | RunTimeAxes:
     """The axis that an input of one element gives: a number, or one that is read when the model runs."""
-    if len(ctx.shape_values(index, sizes=False)) != 1:
+    if len(ctx.shape_values(index, sizes=False, count=1)) != 1:
         ctx.malformed("the axis must be one number")
-    known = known_axes(ctx, index, rank)
-    return run_time_axes(ctx, index, rank) if known is None else known[0]
+    known = known_axes(ctx, index, rank, 1)
+    return run_time_axes(ctx, index, rank, 1) if known is None else known[0]
 
 
 def around_axis(ctx: NodeContext, x: Expr, axes: RunTimeAxes) -> tuple[Expr, tuple[PrimExpr, ...]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import pairwise
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.ops.tensor.axes import elements_of_length
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr
@@ -140,7 +139,7 @@ def slice_of(
 @converts("Tile", since=6)
 def tile(ctx: NodeContext) -> Result:
     """Tile: x repeated along each axis."""
-    repeats = elements_of_length(ctx, 1, ctx.ndim(0), sizes=True)
+    repeats = ctx.shape_values(1, count=ctx.ndim(0))
     if len(repeats) != ctx.ndim(0):
         ctx.malformed(f"{len(repeats)} repeats for a tensor of {ctx.ndim(0)} dimensions")
     if all(isinstance(count, IntImm) for count in repeats):

@@ -10,7 +10,6 @@ from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import (
     FreeAxes,
     RunTimeAxes,
-    elements_of_length,
     fixed_axes,
     free_axes,
     known_axes,
@@ -74,9 +73,9 @@ def slice_10(ctx: NodeContext) -> Result:
     if not isinstance(count, IntImm):
         return _sliced_on_free_axes(ctx, free_axes(ctx, 3, count, rank))
     number = int(count.value)
-    starts, ends = (elements_of_length(ctx, index, number) for index in (1, 2))
+    starts, ends = (ctx.shape_values(index, False, number) for index in (1, 2))
     axes = known_axes(ctx, 3, rank, number) if ctx.has(3) else list(range(len(starts)))
-    steps = elements_of_length(ctx, 4, len(starts)) if ctx.has(4) else [constant(1, "int64")] * len(starts)
+    steps = ctx.shape_values(4, False, len(starts)) if ctx.has(4) else [constant(1, "int64")] * len(starts)
     if axes is None or not all(isinstance(step, IntImm) for step in steps):
         numbers = run_time_axes(ctx, 3, rank, number) if ctx.has(3) else fixed_axes(axes or [], rank)
         return _sliced_at_run_time(ctx, starts, ends, numbers, steps)
@@ -207,7 +206,7 @@ def pad(ctx: NodeContext) -> Result:
             ctx, _pads_on_free_axes(ctx, free_axes(ctx, 3, count, rank)), list(range(rank))
         )
     number = int(count.value)
-    pads = elements_of_length(ctx, 1, 2 * number)
+    pads = ctx.shape_values(1, False, 2 * number)
     axes = known_axes(ctx, 3, rank, number) if ctx.has(3) else list(range(rank))
     if axes is None:
         chosen = run_time_axes(ctx, 3, rank, number)
