@@ -11,7 +11,7 @@ from itertools import product
 from math import lcm, prod
 from typing import Any
 
-from heddle.arith import Analyzer, IntervalSet
+from heddle.arith import Analyzer, ConstIntBound, IntervalSet
 from heddle.arith.iters.iter_inverse import inverse_affine_iter_map
 from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.ir.node import Node, defines, node
@@ -71,6 +71,19 @@ class IndexMap(Node):
             analyzer.simplify(analyzer.int_set(index, domain).max_value + 1) for index in self.final_indices
         ]
         return [size if analyzer.can_prove(size >= 0) else maximum(size, 0) for size in sizes]
+
+    def is_in_front(self, shape: Sequence[Any]) -> bool:
+        """Whether no new index of a shape is negative, as far as that is known."""
+        analyzer = Analyzer()
+        for axis, dim in zip(self.initial_indices, shape, strict=True):
+            analyzer.bind(axis, Range(cast(axis.dtype, dim)))
+        lowest = [analyzer.const_int_bound(analyzer.simplify(each)).min_value for each in self.final_indices]
+        sizes = [dim.value for dim in map(as_expr, shape) if isinstance(dim, IntImm)]
+        if all(low >= 0 or low == ConstIntBound.NEG_INF for low in lowest) or 0 in sizes:
+            return True
+        if len(sizes) < len(shape) or prod(sizes) > MAX_POINTS:
+            return False
+        return all(min(self._at(point)) >= 0 for point in product(*map(range, sizes)))
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap | None:
         """The map back, where this one is affine and each new index stands for one old point; else None."""

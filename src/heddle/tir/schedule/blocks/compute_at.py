@@ -3,6 +3,7 @@ iteration needs."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from heddle.arith import Analyzer
@@ -52,6 +53,7 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
     _check_sole_writer(func, block)
+    _check_can_be_repeated(func, block)
     _check_same_scope(func, block, loop)
     buffer = block.writes[0].buffer
     readers = [r for r in producers_and_consumers(scope_of(func, place)) if reads_buffer(r.block, buffer)]
@@ -80,6 +82,7 @@ def reverse_compute_at(
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
     _check_sole_writer(func, block)
+    _check_can_be_repeated(func, block)
     _check_same_scope(func, block, loop)
     _check_producers_before(func, block, loop)
     buffer = _produced_under(func, loop, block)
@@ -88,6 +91,8 @@ def reverse_compute_at(
     produced = _accessed(func, loop.body, buffer, writes=True)
     pattern = _reading_axes(func, block, buffer)
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
+    if buffer in func.buffers:  # of another one, what nobody made is not defined
+        _check_none_is_left_out(func, block, loop, produced, pattern)
     nest = _new_nest(func, loop_var, place, produced, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
@@ -126,6 +131,50 @@ def _check_reads_what_was_made(
                 func,
                 block,
             )
+
+
+def _check_none_is_left_out(
+    func: PrimFunc, block: SBlock, loop: For, produced: Box, pattern: list[Var | None]
+) -> None:
+    """A consumer that goes over more than all iterations of the loops make would lose the rest."""
+    place = find_loop(func, loop.loop_var)
+    analyzer = analyzer_at(place)
+    enter_loop(analyzer, loop)
+    bound = analyzer.const_int_bound
+    turns = math.prod(int(bound(outer.extent).max_value) for outer in (*place.loops(), loop))
+    domains = {axis.var: axis.dom for axis in block.iter_vars}
+    if any(bound(domain.extent).max_value <= 0 for domain in domains.values()):
+        return
+    for axis, (low, high) in zip(pattern, produced, strict=True):
+        if axis is None:
+            continue
+        first, last = domains[axis].min, domains[axis].end - 1
+        most = turns * int(bound(high - low + 1).max_value)
+        if (
+            bound(low).min_value > bound(first).max_value
+            or bound(high).max_value < bound(last).min_value
+            or most < bound(domains[axis].extent).min_value
+        ):
+            raise ScheduleError(
+                T0407,
+                f"block {block.name_hint!r} goes over more than what the loop makes, along {axis.name!r}",
+                func,
+                block,
+            )
+
+
+def _check_can_be_repeated(func: PrimFunc, block: SBlock) -> None:
+    """Iterations under a loop overlap where regions do: a block that reads what it wrote gives other values
+    then. Reductions begin anew."""
+    written = {region.buffer for region in block.writes}
+    again = [region.buffer for region in block.reads if region.buffer in written]
+    if block.init is None and again:
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} reads {again[0].name!r}, which it writes: it stays where it is",
+            func,
+            block,
+        )
 
 
 def _check_sole_writer(func: PrimFunc, block: SBlock) -> None:

@@ -55,6 +55,13 @@ def transform_layout(
             block,
             help="assume_injective_transform=True takes your word that it does not",
         )
+    if not index_map.is_in_front(old.shape):
+        raise ScheduleError(
+            T0416,
+            f"the map gives elements of buffer {old.name!r} of block {block_name!r} negative indices",
+            func,
+            block,
+        )
     shape = index_map.map_shape(old.shape)
     new = decl_buffer(shape, old.dtype, old.name, scope=old.scope, align_bytes=old.align_bytes)
     func = exchange_buffer(func, old, new, lambda: _Remap(old, new, index_map))
