@@ -34,6 +34,7 @@ from heddle.runtime.wire import Writer
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import replacing
+from heddle.support.names import is_c_name
 
 SectionData = bytes | memoryview
 ARTEFACT_END = f"{ARTEFACT}_end"
@@ -76,7 +77,7 @@ def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: Link
     """
     triple = parts.triple or this_processor().triple
     check_library(os.path.basename(path), triple)
-    if parts.prefix and not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", parts.prefix):
+    if parts.prefix and not is_c_name(parts.prefix):
         raise UsageError(U0506, f"the prefix of a library must be a name in C, got {parts.prefix!r}")
     target = Path(path)
     link = link or _linker_for(target, triple)

@@ -33,6 +33,11 @@ class NameSupply:
         return name
 
 
+def is_c_name(text: str) -> bool:
+    """Whether a text is an identifier of C: ASCII letters, digits and underscores, no digit first."""
+    return re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", text) is not None
+
+
 def identifier(text: str) -> str:
     """The nearest Python identifier to a model's free-form name: `/layer.0/attn` becomes `layer_0_attn`."""
     cleaned = re.sub(r"\W+", "_", text).strip("_")

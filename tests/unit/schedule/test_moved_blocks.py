@@ -91,3 +91,26 @@ def test_layouts_have_no_negative_indices() -> None:
         else:
             with pytest.raises(ScheduleError, match=r"T0416.*negative"):
                 change()
+
+
+def test_a_reduction_that_reads_its_neighbours_stays() -> None:
+    """It begins anew, but from what other iterations wrote."""
+    func = from_source(
+        """
+@T.prim_func
+def main(A: T.Buffer((17,), "int32"), B: T.Buffer((16,), "int32")):
+    for i, k in T.grid(16, 2):
+        with T.sblock("S"):
+            v, r = T.axis.remap("SR", [i, k])
+            with T.init():
+                A[v + 1] = 0
+            A[v + 1] = A[v + 1] + A[v]
+    for i in range(16):
+        with T.sblock("B"):
+            v = T.axis.spatial(16, i)
+            B[v] = A[v + 1]
+"""
+    )
+    schedule = Schedule(func)
+    with pytest.raises(ScheduleError, match="T0407"):
+        schedule.compute_at(schedule.get_sblock("S"), _loop(schedule, "B"))

@@ -4,7 +4,6 @@ asked for.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -20,6 +19,7 @@ from heddle.ir.module import IRModule
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.needs import Needs
 from heddle.support.diagnostics import UsageError
+from heddle.support.names import is_c_name
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -90,7 +90,7 @@ def build(given: IRModule, target: Target, _: KernelCache | None) -> KernelModul
     parts = [func for func in lowered if isinstance(func, PrimFunc)]
     names = [str(func.attrs["global_symbol"]) for func in parts if is_entry(func)]
     for name, func in zip(names, filter(is_entry, parts), strict=True):
-        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+        if not is_c_name(name):
             raise UsageError(
                 G0205,
                 f"no name for a function in C: {name!r}",

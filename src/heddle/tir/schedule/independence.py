@@ -49,6 +49,7 @@ from heddle.tir.nodes import (
     PrimFunc,
     SBlock,
     SBlockRealize,
+    Stmt,
 )
 from heddle.tir.schedule.tree import (
     Place,
@@ -417,19 +418,15 @@ def _runs_in_any_order(realize: SBlockRealize, loops: Sequence[For]) -> bool:
     return realize.block.init is None and not any(r.buffer in written for r in realize.block.reads)
 
 
-def changes_when_repeated(loop: For) -> SBlock | None:
-    """A block that may give something else where iterations of a loop run twice: one that changes what it
-    finds. A reduction that begins anew inside the loop does not, but for other elements that it reads of what
-    it writes."""
-    for realize in blocks_below(loop.body):
+def changes_when_repeated(body: Stmt) -> SBlock | None:
+    """A block that may give something else where a statement runs twice: one that changes what it finds. A
+    reduction that begins anew inside of it does not, but for other elements that it reads of what it
+    writes."""
+    for realize in blocks_below(body):
         block = realize.block
         written = {region.buffer for region in block.writes}
-        pairs = zip(block.iter_vars, realize.iter_values, strict=True)
-        reducing = {
-            var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)
-        }
-        inside = {stmt.loop_var for stmt in walk(loop.body) if isinstance(stmt, For)}
-        is_again = block.init is not None and reducing <= inside
+        inside = {stmt.loop_var for stmt in walk(body) if isinstance(stmt, For)}
+        is_again = block.init is not None and _reducing(realize) <= inside
         found = [r for r in block.reads if r.buffer in written]
         if is_again:
             found = [r for r in found if not any(structural_equal(r, w) for w in block.writes)]
@@ -440,11 +437,10 @@ def changes_when_repeated(loop: For) -> SBlock | None:
 
 def _reduce_together(blocks: Sequence[SBlockRealize], *loops: For) -> bool:
     """Whether loops are reduction loops of all blocks inside."""
-    for realize in blocks:
-        pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
-        reducing = {
-            var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)
-        }
-        if any(loop.loop_var not in reducing for loop in loops):
-            return False
-    return bool(blocks)
+    return bool(blocks) and all(_reducing(each) >= {loop.loop_var for loop in loops} for each in blocks)
+
+
+def _reducing(realize: SBlockRealize) -> set[Var]:
+    """The variables in what a block's reduction axes are bound to."""
+    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
+    return {var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)}

@@ -29,6 +29,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.independence import changes_when_repeated
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
@@ -164,14 +165,12 @@ def _check_none_is_left_out(
 
 
 def _check_can_be_repeated(func: PrimFunc, block: SBlock) -> None:
-    """Iterations under a loop overlap where regions do: a block that reads what it wrote gives other values
-    then. Reductions begin anew."""
-    written = {region.buffer for region in block.writes}
-    again = [region.buffer for region in block.reads if region.buffer in written]
-    if block.init is None and again:
+    """Iterations under a loop overlap where regions do, so a block must compute the same once more."""
+    if changes_when_repeated(_nest_of(func, block.name_hint)) is block:
+        buffer = block.writes[0].buffer
         raise ScheduleError(
             T0407,
-            f"block {block.name_hint!r} reads {again[0].name!r}, which it writes: it stays where it is",
+            f"block {block.name_hint!r} reads {buffer.name!r}, which it writes: it stays where it is",
             func,
             block,
         )

@@ -167,7 +167,7 @@ def _tiled(
 
 
 def _check_may_run_twice(func: PrimFunc, loop: For) -> None:
-    changing = changes_when_repeated(loop)
+    changing = changes_when_repeated(loop.body)
     if changing is not None:
         raise ScheduleError(
             T0403,

@@ -179,11 +179,9 @@ def _scalar(ctx: NodeContext, one: Expr, rank: int) -> Expr:
 
 def _integer(ctx: NodeContext, index: int) -> PrimExpr:
     """An input of one number, of any element type, as a scalar that is read when the model runs."""
-    found = ctx.value(index)
-    if DataType(found.dtype).is_float:
-        found = tensor_value(ctx.astype(ctx.of_length(index, 1), "int64"))
-    elif found.elements() is None and ctx.ndim(index):
-        found = tensor_value(ctx.of_length(index, 1), found.name)
+    if not DataType(ctx.value(index).dtype).is_float:
+        return ctx.number(index)
+    found = tensor_value(ctx.astype(ctx.of_length(index, 1), "int64"))
     return ctx.importer.elements_of(found, sizes=False).reshape(-1)[0]  # type: ignore[no-any-return]
 
 
