@@ -26,83 +26,83 @@ class NoValueError(Exception):
 
 
 class Point:
-    """Values of variables, chosen when they are asked for, and of the expressions over them."""
+    """Values of variables, chosen when they are asked for, and of the expressions over them. Knowledge keeps
+    its points, so they are told of it, and do not hold it: a cycle would outlive every proof."""
 
-    def __init__(self, know: Knowledge, number: int) -> None:
-        self._know = know
+    def __init__(self, number: int) -> None:
         self._number = number
         self._values: dict[int, int | None] = {}
         self._count = 0
         self._fits: bool | None = None
 
-    @property
-    def fits(self) -> bool:
+    def fits(self, know: Knowledge) -> bool:
         """Whether the inequalities that were assumed hold here."""
         if self._fits is None:
             try:
-                self._fits = all(self.form(fact) >= 0 for fact in self._know.facts.linear)
+                self._fits = all(self.form(know, fact) >= 0 for fact in know.facts.linear)
             except NoValueError:
                 self._fits = False
         return self._fits
 
-    def form(self, form: LinearForm) -> int:
+    def form(self, know: Knowledge, form: LinearForm) -> int:
         """The value of a linear form. Raises: NoValueError."""
         total = form.const
         for coef, factors in form.terms.values():
             for factor in factors:
-                coef *= self.value(factor)
+                coef *= self.value(know, factor)
             total += coef
         return total
 
-    def value(self, node: Any) -> int:
+    def value(self, know: Knowledge, node: Any) -> int:
         """The value of a stored expression. Raises: NoValueError."""
         key = id(node)
         if key not in self._values:
             self._values[key] = None  # while it is computed, and where it cannot be
-            made = self._compute(node)
-            self._values[key] = made if self._is_known_to_take(node, made) else None
+            made = self._compute(know, node)
+            self._values[key] = made if self._is_known_to_take(know, node, made) else None
         found = self._values[key]
         if found is None:
             raise NoValueError
         return found
 
-    def _is_known_to_take(self, node: Any, value: int) -> bool:
+    def _is_known_to_take(self, know: Knowledge, node: Any, value: int) -> bool:
         """Whether bounds and residues that were told of an expression admit a value."""
-        facts = self._know.facts
+        facts = know.facts
         if not facts.bounds and not facts.moduli:
             return True
-        key = self._know.terms.key(node)
+        key = know.terms.key(node)
         low, high = facts.bounds.get(key, EVERYTHING)
         coeff, base = facts.moduli.get(key, (1, 0))
         return low <= value <= high and (value == base if coeff == 0 else (value - base) % coeff == 0)
 
-    def _compute(self, node: Any) -> int:
+    def _compute(self, know: Knowledge, node: Any) -> int:
         cls = type(node)
         if cls is IntImm:
             return int(node.value)
         if cls is Var:
-            return self._chosen(node)
+            return self._chosen(know, node)
         if cls is Cast and node.dtype.is_int and node.value.dtype.is_int and node.dtype.bits >= 32:
-            return self.value(node.value)
+            return self.value(know, node.value)
         if cls in (Cast, Call):  # of these the prover knows bounds alone, so any value within them will do
-            return self._within(*bound_of(self._know, node))
+            return self._within(*bound_of(know, node))
         if cls not in _RULES:
             raise NoValueError
-        a, b = self.value(node.a), self.value(node.b)
+        a, b = self.value(know, node.a), self.value(know, node.b)
         if cls in (FloorDiv, FloorMod) and b == 0:
             raise NoValueError
         found: int = _RULES[cls](a, b)
         return found
 
-    def _chosen(self, var: Var) -> int:
+    def _chosen(self, know: Knowledge, var: Var) -> int:
         """A value within the range of a variable: each gets another place in it."""
-        know = self._know
         if id(var) in know.facts.values:
-            return self.value(know.facts.values[id(var)])
+            return self.value(know, know.facts.values[id(var)])
         from_range = know.facts.ranges.get(id(var))
         low, high = know.facts.bounds.get(know.terms.key(var), (0 if var.is_size else -LIMIT, LIMIT))
         if from_range is not None and from_range[1] is not None and from_range[2] is not None:
-            low, high = intersect((low, high), (self.form(from_range[1]), self.form(from_range[2])))
+            low, high = intersect(
+                (low, high), (self.form(know, from_range[1]), self.form(know, from_range[2]))
+            )
         return self._within(low, high)
 
     def _within(self, low: int, high: int) -> int:
@@ -131,10 +131,10 @@ def is_refuted(know: Knowledge, form: LinearForm) -> bool:
     """Whether the form is negative at one of the points; False says nothing."""
     points = know.caches.points
     if not points:
-        points.extend(Point(know, number) for number in range(len(_STEPS)))
+        points.extend(Point(number) for number in range(len(_STEPS)))
     for point in points:
         try:
-            if point.fits and point.form(form) < 0:
+            if point.fits(know) and point.form(know, form) < 0:
                 return True
         except NoValueError:
             continue

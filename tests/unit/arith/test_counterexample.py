@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 from unittest import mock
 
@@ -12,6 +13,7 @@ from tests.unit.arith.test_simplify_properties import SETTINGS, analyzer_for
 
 from heddle.arith import Analyzer, prover
 from heddle.arith import analyzer as analyzer_module
+from heddle.arith.facts import Knowledge
 from heddle.prim.nodes import Range, SizeVar, Var
 from heddle.prim.ops import floordiv, floormod
 
@@ -85,3 +87,18 @@ def test_a_search_that_fails_ends_early() -> None:
     assert 0 < looked <= prover.MAX_WORK
     assert analyzer._know.work_left is None
     assert analyzer.can_prove(levels[0] * n <= levels[0] * n * 32)
+
+
+def test_what_an_analyzer_knows_dies_with_it() -> None:
+    """Compilers make thousands, and pause the collector of cycles meanwhile."""
+    analyzer, (a, b, c, d) = _sizes()
+    assert not analyzer.can_prove_equal(a * b, c * d)
+    assert analyzer._know.caches.points
+    gc.disable()
+    try:
+        known = len([item for item in gc.get_objects() if isinstance(item, Knowledge)])
+        del analyzer
+        left = len([item for item in gc.get_objects() if isinstance(item, Knowledge)])
+    finally:
+        gc.enable()
+    assert left == known - 1

@@ -18,6 +18,9 @@ from heddle.runtime import tensor
 from heddle.runtime.native.library import set_num_threads
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
+from heddle.tir.schedule import Schedule
+from heddle.tir.schedule.rules.rule import inline_maps
+from tests.unit.schedule.programs import chain
 
 TARGET = Target("llvm")
 
@@ -238,6 +241,16 @@ def test_scheduled_functions_compute_the_same(name):
         kernel(*tensors)
         np.testing.assert_allclose(interpreted[-1], expected[-1], rtol=2e-4, atol=1e-5)
         np.testing.assert_allclose(tensors[-1].numpy(), expected[-1], rtol=2e-4, atol=1e-5)
+
+
+def test_rules_that_inline_the_same_blocks_do_it_once():
+    func = chain()
+    first, second = Schedule(func), Schedule(func)
+    inline_maps(first)
+    inline_maps(second)
+    assert [handle.name for handle in first.blocks()] == ["G"]
+    assert first.func is second.func
+    assert str(first.trace) == str(second.trace) != str(Schedule(func).trace)
 
 
 def test_results_do_not_depend_on_the_number_of_threads():

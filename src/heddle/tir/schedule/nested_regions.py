@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from heddle.tir.analysis.access_region import with_access_regions
@@ -10,6 +11,7 @@ from heddle.tir.nodes import PrimFunc, SBlock
 from heddle.tir.substitute import StmtSubstituter
 
 
+@lru_cache(maxsize=64)  # schedule rules try the same primitives in turn
 def with_nested_regions(func: PrimFunc) -> PrimFunc:
     """The function with the regions of blocks that hold blocks found anew; those that match regions of
     buffers keep what they declare."""

@@ -6,8 +6,9 @@ new function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -59,8 +60,8 @@ class Place:
         return next((a for a in reversed(self.ancestors) if isinstance(a, SBlock)), None)
 
 
-def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
-    """The first statement that passes a test, outer ones first."""
+def places(func: PrimFunc) -> Iterator[Place]:
+    """The places of all statements, outer ones first, in order of the text."""
     stack: list[Stmt | None] = [func.body]
     above: list[Stmt] = []
     while stack:
@@ -68,19 +69,35 @@ def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
         if top is None:  # the end of what is inside the last one of `above`
             above.pop()
             continue
-        if test(top):
-            return Place(top, tuple(above))
+        yield Place(top, tuple(above))
         inside = child_stmts(top)
         if inside:
             above.append(top)
             stack.append(None)
             stack.extend(reversed(inside))
-    return None
+
+
+def find(func: PrimFunc, test: Callable[[Stmt], bool]) -> Place | None:
+    """The first statement that passes a test, outer ones first."""
+    return next((place for place in places(func) if test(place.stmt)), None)
+
+
+@lru_cache(maxsize=16)
+def _named_places(func: PrimFunc) -> dict[str | Var, Place]:
+    """The first place of each block by its name, and of each loop by its variable: schedule rules ask for
+    the same ones many times."""
+    found: dict[str | Var, Place] = {}
+    for place in places(func):
+        if isinstance(place.stmt, SBlockRealize):
+            found.setdefault(place.stmt.block.name_hint, place)
+        elif isinstance(place.stmt, For):
+            found.setdefault(place.stmt.loop_var, place)
+    return found
 
 
 def find_loop(func: PrimFunc, var: Var) -> Place:
     """The place of the loop with this variable. Raises: ScheduleError T0401."""
-    place = find(func, lambda stmt: isinstance(stmt, For) and stmt.loop_var is var)
+    place = _named_places(func).get(var)
     if place is None:
         raise ScheduleError(T0401, f"loop {var.name!r} is not in the function any more", func)
     return place
@@ -88,7 +105,7 @@ def find_loop(func: PrimFunc, var: Var) -> Place:
 
 def find_block(func: PrimFunc, name: str) -> Place:
     """The realization of a block."""
-    place = find(func, lambda stmt: isinstance(stmt, SBlockRealize) and stmt.block.name_hint == name)
+    place = _named_places(func).get(name)
     if place is None:
         known = [realize.block.name_hint for realize in blocks_in(func.body)]
         raise ScheduleError(T0402, f"no block is called {name!r}; there are {', '.join(known)}", func)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
@@ -39,6 +40,7 @@ from heddle.tir.schedule.tree import (
 )
 
 
+@lru_cache(maxsize=64)  # schedule rules try the same ones in turn
 def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[i] = g(B[i])   →   C[i] = g(f(A[i]))
 
