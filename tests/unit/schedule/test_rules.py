@@ -243,6 +243,22 @@ def test_scheduled_functions_compute_the_same(name):
         np.testing.assert_allclose(tensors[-1].numpy(), expected[-1], rtol=2e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", ["n", 5, 1])
+def test_one_division_serves_all_rows(rows):
+    """B = A * (1 / c), where c is of the columns alone: there is something to share where rows are many."""
+    A, c = te.placeholder((size(rows), dim(24)), name="A"), te.placeholder((dim(24),), name="c")
+    inverse = te.compute(c.shape, lambda j: 1.0 / c[j], name="inverse")
+    func = te.create_prim_func([A, c, te.compute(A.shape, lambda i, j: A[i, j] * inverse[j], name="B")])
+    scheduled = ApplyDefaultSchedule(TARGET)(IRModule(Map({GlobalVar("main"): func})))["main"]
+    assert scheduled.attrs.schedule_rule == "Elementwise"
+    names = [handle.name for handle in Schedule(scheduled).blocks()]
+    assert names == (["B"] if rows == 1 else ["inverse", "B"])
+    expected, found = (arrays_for(func, {"n": 7}) for _ in range(2))
+    run_primfunc(func, *expected)
+    run_primfunc(scheduled, *found)
+    np.testing.assert_allclose(found[-1], expected[-1], rtol=1e-6)
+
+
 def test_rules_that_inline_the_same_blocks_do_it_once():
     func = chain()
     first, second = Schedule(func), Schedule(func)

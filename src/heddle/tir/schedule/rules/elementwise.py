@@ -10,7 +10,7 @@ from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import intrinsic_of
-from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
@@ -42,6 +42,8 @@ MAX_APART = 4
 """Elements farther apart share no vectors."""
 MAX_REPEATED = 16
 """Nodes of a map that are rather computed again than read."""
+SLOW_NODES = 12
+"""What a division or an intrinsic of tens of instructions counts for among them."""
 
 
 class Elementwise(ScheduleRule):
@@ -63,13 +65,19 @@ def _repeated_maps(sch: Schedule) -> list[str]:
     made = []
     for handle in sch.blocks():
         block = block_of(sch, handle)
-        if sum(1 for _ in walk(block.body)) <= MAX_REPEATED:
+        if sum(SLOW_NODES if _is_slow(node) else 1 for node in walk(block.body)) <= MAX_REPEATED:
             continue
         written = {region.buffer for region in block.writes}
         readers = [block_of(sch, reader) for reader in sch.get_consumers(handle)]
         if any(_repeats(reader, load) for reader in readers for load in _loads(reader, written)):
             made.append(handle.name)
     return made
+
+
+def _is_slow(node: object) -> bool:
+    if isinstance(node, Call):
+        return intrinsic_of(node).is_costly
+    return isinstance(node, Div) and node.dtype.is_float
 
 
 def _loads(block: SBlock, buffers: set[Buffer]) -> list[BufferLoad]:

@@ -137,10 +137,10 @@ def mel_weight_matrix(ctx: NodeContext) -> Result:
     hertz = ctx.call("subtract", ctx.call("exp", ctx.call("divide", points, number(factor))), number(1))
     hertz = ctx.call("multiply", hertz, number(700))
     corners = ctx.call("divide", ctx.call("multiply", _number(ctx, length + 1, "float64"), hertz), rate)
-    corners = ctx.call("floor", corners)
     is_short = isinstance(length, IntImm) and length.value < _EXACT_IN_FLOAT32
     exact = "float32" if is_short and target == "float32" else "float64"  # corners and rows are whole numbers
-    left, centre, right = (ctx.astype(_corner(ctx, corners, at, bins), exact) for at in range(3))
+    corners = ctx.astype(ctx.call("floor", corners), exact)
+    left, centre, right = (_corner(ctx, corners, at, bins) for at in range(3))
     row = ctx.astype(ctx.call("arange", 0, ops.floordiv(length, 2) + 1, 1, dtype="int64"), exact)
     return ctx.astype(_triangles(ctx, ctx.call("expand_dims", row, axis=(1,)), left, centre, right), target)
 
@@ -151,15 +151,15 @@ def _corner(ctx: NodeContext, corners: Expr, at: int, bins: PrimExpr) -> Expr:
 
 
 def _triangles(ctx: NodeContext, row: Expr, left: Expr, centre: Expr, right: Expr) -> Expr:
-    """Rising from `left` to 1 at `centre`, falling to 0 at `right`; all are whole numbers."""
+    """Rising from `left` to 1 at `centre`, falling to 0 at `right`; all are whole numbers. A division for
+    each corner, none for each element."""
     dtype = str(ctx.type_of(row).dtype)
     zero, one = ctx.const([0], dtype), ctx.const([1], dtype)
-    falls = ctx.call("greater", row, centre)
 
-    def side(rising: Expr, falling: Expr) -> Expr:
-        return ctx.call("where", falls, falling, rising)
+    def side(reach: Expr, width: Expr) -> Expr:
+        return ctx.call("multiply", reach, ctx.call("divide", one, ctx.call("maximum", width, one)))
 
-    reach = side(ctx.call("subtract", row, left), ctx.call("subtract", right, row))
-    width = side(ctx.call("subtract", centre, left), ctx.call("subtract", right, centre))
-    height = ctx.call("divide", reach, ctx.call("maximum", width, one))
-    return ctx.call("where", ctx.call("equal", row, centre), one, ctx.call("maximum", height, zero))
+    rising = side(ctx.call("subtract", row, left), ctx.call("subtract", centre, left))
+    falling = side(ctx.call("subtract", right, row), ctx.call("subtract", right, centre))
+    height = ctx.call("maximum", ctx.call("minimum", rising, falling), zero)
+    return ctx.call("where", ctx.call("equal", row, centre), one, height)
