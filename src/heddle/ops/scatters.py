@@ -11,9 +11,10 @@ from heddle.graph.infer import Inference
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, declare_op
 from heddle.ir.types import Type
 from heddle.ops.indexing import CHECKED, LAYOUT, check_along, indices_in, random_floats
-from heddle.ops.rules import require_int
+from heddle.ops.rules import require_int, require_ndim
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm
+from heddle.prim.ops import maximum
 from heddle.topi import scatter
 
 _REDUCTIONS = (*scatter.REDUCTIONS, "mean")
@@ -92,6 +93,63 @@ def _np_scatter_nd(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:
         for point in np.ndindex(*updates.shape)
     )
     return _np_scatter(x, attrs.reduction, places)
+
+
+def _infer_scatter_rows(ctx: Inference) -> Type:
+    x, updates, first = ctx.tensor(0), ctx.tensor(1), ctx.tensor(2)
+    if ctx.attrs.mode not in ("linear", "circular"):
+        ctx.attr_error(f"mode must be linear or circular, got {ctx.attrs.mode!r}")
+    ctx.same_dtype(x, updates)
+    require_int(ctx, first, "first")
+    require_ndim(ctx, first, 1, "first")
+    if x.ndim < 0 or updates.ndim < 0:
+        return x
+    if x.ndim != updates.ndim:
+        ctx.shape_error(f"data and updates differ in rank: {x.ndim} and {updates.ndim}")
+    at = ctx.axis(int(ctx.attrs.axis), x.ndim)
+    if at == 0:
+        ctx.attr_error("axis 0 is that of the batch")
+    if x.dims is None or updates.dims is None:
+        return x
+    for k, (a, b) in enumerate(zip(x.dims, updates.dims, strict=True)):
+        if k == at:
+            ctx.require_equal(
+                a, maximum(a, b), f"rows of the data, at least those of updates, on axis {k}"
+            )
+        else:
+            ctx.require_equal(a, b, f"sizes of data and updates on axis {k}")
+    if first.dims is not None:
+        ctx.require_equal(x.dims[0], first.dims[0], "sizes of the batch and first")
+    return x
+
+
+def _np_scatter_rows(attrs: Any, x: Any, updates: Any, first: Any) -> Any:
+    result = x.copy()
+    target, rows = (np.moveaxis(array, attrs.axis, 1) for array in (result, updates))
+    size = target.shape[1]
+    if rows.shape[1] > size:
+        raise ValueError("more rows than the data has")
+    for b, start in enumerate(first.tolist()):
+        for k in range(rows.shape[1]):
+            place = (start + k) % size if attrs.mode == "circular" else start + k
+            if 0 <= place < size:
+                target[b, place] = rows[b, k]
+    return result
+
+
+def _rows(shape: tuple[int, ...], axis: int, count: int, mode: str) -> Sample:
+    part = list(shape)
+    part[axis] = count
+    return Sample(
+        (shape, tuple(part), shape[:1]),
+        {"axis": axis, "mode": mode},
+        ("float32", "float16", "int8"),
+        lambda rng, dtype: (
+            random_floats(rng, shape, dtype),
+            random_floats(rng, tuple(part), dtype),
+            rng.integers(-2, shape[axis] + 2, size=shape[0]),
+        ),
+    )
 
 
 def _along(shape: tuple[int, ...], index: tuple[int, ...], axis: int, reduction: str) -> Sample:
@@ -205,6 +263,55 @@ def _declare_scatters() -> None:
     )
 
 
+def _declare_rows() -> None:
+    declare_op(
+        OpDef(
+            name="scatter_rows",
+            inputs=(
+                Input("data", meaning="(b, ..., s, ...): a tensor"),
+                Input("updates", meaning="(b, ..., k, ...), k ≤ s: rows along the axis"),
+                Input("first", meaning="(b,) integers: where the rows of each batch go"),
+            ),
+            attrs=(
+                AttrSpec("axis", "int", -2, "the axis of the rows, not that of the batch"),
+                AttrSpec("mode", "str", "linear", "linear or circular"),
+            ),
+            doc=(
+                "The data with rows written from row first[b] of each batch b on, as a cache of keys and "
+                "values takes them. Rows beyond the ends are left out; circular, they go on at the other end."
+            ),
+            infer=_infer_scatter_rows,
+            reference=_np_scatter_rows,
+            lower=lambda attrs, x, updates, first: scatter.scatter_rows(
+                x, updates, first, int(attrs.axis), str(attrs.mode)
+            ),
+            layout=LAYOUT,
+            samples=(
+                _rows((2, 5, 3), 1, 2, "linear"),
+                _rows((3, 2, 7, 4), -2, 3, "circular"),
+                _rows((2, 4), 1, 4, "circular"),
+                _rows((2, 3, 4), -1, 0, "linear"),
+            ),
+            errors=(
+                ErrorSample(
+                    ((2, 3, 4), (2, 4, 4), (2,)), {}, "R0203", "rows of the data", "float32,float32,int64"
+                ),
+                ErrorSample(
+                    ((2, 3, 4), (2, 1, 5), (2,)),
+                    {},
+                    "R0203",
+                    "sizes of data and updates on axis 2",
+                    "float32,float32,int64",
+                ),
+                ErrorSample(
+                    ((2, 3), (2, 3), (2,)), {"mode": "wrap"}, "R0205", "mode must be", "float32,float32,int64"
+                ),
+            ),
+        )
+    )
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
     _declare_scatters()
+    _declare_rows()

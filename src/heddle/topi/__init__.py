@@ -108,6 +108,7 @@ from heddle.topi.scatter import (
     index_put,
     scatter_elements,
     scatter_nd,
+    scatter_rows,
     slice_scatter,
 )
 from heddle.topi.sorting import (
@@ -217,6 +218,7 @@ __all__ = [
     "rsqrt",
     "scatter_elements",
     "scatter_nd",
+    "scatter_rows",
     "searchsorted",
     "sequence_reverse",
     "sigmoid",

@@ -151,3 +151,25 @@ def slice_scatter(x: te.Tensor, src: te.Tensor, start: Any, end: Any, step: Any,
 
     result: te.Tensor = te.compute(x.shape, element, name="slice_scatter")
     return result
+
+
+def scatter_rows(
+    x: te.Tensor, updates: te.Tensor, first: te.Tensor, axis: int = -2, mode: str = "linear"
+) -> te.Tensor:
+    """x with the rows of `updates` along an axis written from row first[b] of each batch b on. Rows beyond
+    the ends are left out; circular, they go on at the other end.
+
+    Shapes: x (b, ..., s, ...), updates (b, ..., k, ...) with k ≤ s at the axis, first (b,) → that of x.
+    """
+    at = positive_axis(axis, x.ndim)
+    size, count = (cast("int64", tensor.shape[at]) for tensor in (x, updates))
+
+    def element(*index: PrimExpr) -> PrimExpr:
+        row = cast("int64", index[at]) - cast("int64", first[index[0]])
+        if mode == "circular":
+            row = floormod(row, maximum(size, 1))
+        inside = all_of(row >= 0, row < count)
+        return if_then_else(inside, updates[(*index[:at], row, *index[at + 1 :])], x[index])
+
+    result: te.Tensor = te.compute(x.shape, element, name="scatter_rows")
+    return result

@@ -96,6 +96,7 @@ def rules() -> dict[str, Any]:
         "gather_nd": _gather_nd,
         "scatter_elements": _scatter("scatter_elements", "gather_elements"),
         "scatter_nd": _scatter("scatter_nd", "gather_nd"),
+        "scatter_rows": Without("no rule is written: scatter_elements has one"),
         "index_put": Without("no rule is written: scatter_nd has one"),
         "index_tensor": Without("no rule is written: gather_nd has one"),
         "multinomial_from_uniform": _RANDOM,

@@ -113,38 +113,9 @@ def tensor_scatter(ctx: NodeContext) -> Result:
     size, cache = dims[axis], ctx.tensor(0)
     if is_const_int(count, 0):
         return cache
-    place = ctx.call("arange", 0, size, 1, dtype="int64")
-    if ctx.has(2):
-        first = ctx.astype(ctx.tensor(2), "int64")
-        place = ctx.call("subtract", place, ctx.call("expand_dims", first, axis=(1,)))
-    else:
-        place = ctx.call("expand_dims", place, axis=(0,))
-    if mode == "circular":
-        place = ctx.call("floor_mod", place, ctx.size(size))
     ctx.require_equal([(size, ops.maximum(size, count))], "written_rows")
-    shape = [ctx.dims_of(place)[0], *([1] * (rank - 1))]
-    shape[axis] = size
-    place = ctx.reshape(place, shape)
-    last = ctx.call("subtract", ctx.size(count), ctx.const([1], "int64"))
-    zero = ctx.const([0], "int64")
-    inside = ctx.call(
-        "logical_and", ctx.call("greater_equal", place, zero), ctx.call("less_equal", place, last)
-    )
-    near = ctx.call("minimum", ctx.call("maximum", place, zero), ctx.call("maximum", last, zero))
-    rows = ctx.call(
-        "gather_elements", _never_empty(ctx, axis), ctx.call("broadcast_to", near, dims), axis=axis
-    )
-    return ctx.call("where", inside, rows, cache)
-
-
-def _never_empty(ctx: NodeContext, axis: int) -> Expr:
-    """The update; with a row more where it may have none, so that there is one to read."""
-    update, dims = ctx.tensor(1), list(ctx.dims(1))
-    if isinstance(dims[axis], IntImm):
-        return update
-    dims[axis] = constant(1, "int64")
-    more = ctx.call("zeros", dims, dtype=ctx.dtype(1))
-    return ctx.call("concat", (update, more), axis=axis)
+    first = ctx.tensor(2) if ctx.has(2) else ctx.call("zeros", (dims[0],), dtype="int64")
+    return ctx.call("scatter_rows", cache, ctx.tensor(1), first, axis=axis, mode=mode)
 
 
 @converts("OneHot")
