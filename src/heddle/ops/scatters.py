@@ -113,9 +113,7 @@ def _infer_scatter_rows(ctx: Inference) -> Type:
         return x
     for k, (a, b) in enumerate(zip(x.dims, updates.dims, strict=True)):
         if k == at:
-            ctx.require_equal(
-                a, maximum(a, b), f"rows of the data, at least those of updates, on axis {k}"
-            )
+            ctx.require_equal(a, maximum(a, b), f"rows of the data, at least those of updates, on axis {k}")
         else:
             ctx.require_equal(a, b, f"sizes of data and updates on axis {k}")
     if first.dims is not None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from itertools import filterfalse, repeat
 from math import prod
 from operator import add, eq
 from typing import Any
@@ -20,6 +21,7 @@ from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0402, V0403
 
 TextArray = np.ndarray[Any, np.dtype[np.object_]]
+Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def shape_and_texts(value: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -100,14 +102,38 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
     """The parts of every string along a new last axis, filled up with empty ones, and their numbers (int64).
     An empty delimiter means runs of white space; `most` splits at most, any number if negative."""
     shape, texts = shape_and_texts(value)
+    whole = "\0".join(texts) if delimiter and most < 0 else ""
+    if whole and "\0" not in delimiter and whole.count("\0") == len(texts) - 1:
+        numbers = list(map(str.count, texts, repeat(delimiter)))
+        flat, width = _split_together(whole, texts, numbers, delimiter)
+        lengths = np.array(numbers, np.int64) + 1
+    else:
+        flat, width, lengths = _split_apart(texts, delimiter, most)
+    counts = lengths.reshape(shape)
+    return Array((_value((*shape, width), flat), tensor(counts, copy=False)))
+
+
+def _split_together(
+    whole: str, texts: Sequence[str], numbers: Sequence[int], delimiter: str
+) -> tuple[list[str], int]:
+    """The parts of all texts and the greatest number of them, in one pass: `whole` has a zero character
+    between texts and none within, and more of them fill up the texts of fewer parts."""
+    most = max(numbers)
+    if min(numbers) < most:
+        fill = ["\0" * (most - number) for number in range(most + 1)]
+        whole = "\0".join(map(add, texts, map(fill.__getitem__, numbers)))
+    return whole.replace(delimiter, "\0").split("\0"), most + 1
+
+
+def _split_apart(texts: Iterable[str], delimiter: str, most: int) -> tuple[list[str], int, Lengths]:
+    """The parts of all texts, the greatest number of them, and the numbers: one text after the other."""
     flat, lengths = list[str](), list[int]()
     for text in texts:  # no list stays: thousands of them would call the collector again and again
         parts = text.split(delimiter or None, most)
         flat += parts
         lengths.append(len(parts))
     width = max(lengths, default=0)
-    counts = np.array(lengths, np.int64).reshape(shape)
-    return Array((_value((*shape, width), _filled(flat, lengths, width)), tensor(counts, copy=False)))
+    return _filled(flat, lengths, width), width, np.array(lengths, np.int64)
 
 
 def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
@@ -123,6 +149,9 @@ def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
     return made
 
 
+_CHANGES = {"LOWER": str.lower, "UPPER": str.upper}
+
+
 @builtin("string_normalize")
 def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: str) -> Array:
     """Strings of (n,) or (1, n) without the stop words, in upper or lower case; one empty string where none
@@ -131,12 +160,14 @@ def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: s
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
         raise TrapValueError(V0403, f"expected strings of shape (n,) or (1, n), got {shape}")
     stops = _stops(stopwords, bool(is_case_sensitive))
-    if stops and is_case_sensitive:
-        texts = tuple(text for text in texts if text not in stops)
+    is_lowered = case == "LOWER" and not is_case_sensitive  # what is compared is what is given
+    found: Iterable[str] = map(str.lower, texts) if is_lowered else texts
+    if stops and (is_case_sensitive or is_lowered):
+        found = filterfalse(stops.__contains__, found)
     elif stops:
-        texts = tuple(text for text in texts if text.lower() not in stops)
-    change = {"LOWER": str.lower, "UPPER": str.upper}.get(case)
-    kept = list(texts if change is None else map(change, texts)) or [""]
+        found = [text for text in found if text.lower() not in stops]
+    change = None if is_lowered else _CHANGES.get(case)
+    kept = list(found if change is None else map(change, found)) or [""]
     return _value((len(kept),) if len(shape) == 1 else (1, len(kept)), kept)
 
 
