@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from heddle.support.frozen import frozen
 
 Column = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Affine:
     """`scale * parameter + offset`; `param` is the parameter's position."""
 
@@ -27,7 +28,7 @@ class Affine:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AffineFamily:
     """`params` are the values of each parameter, a number for each member, none negative."""
 

@@ -8,7 +8,6 @@ has the dtype's bounds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith.facts import EVERYTHING, INF, LIMIT, Bound, Knowledge, clamp, intersect
@@ -38,9 +37,10 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConstIntBound:
     """The inclusive interval [min_value, max_value]; POS_INF and NEG_INF stand for no bound."""
 

@@ -7,7 +7,6 @@ never too small.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from heddle.arith.const_int_bound import ConstIntBound, internal_bound, keeps_value
@@ -51,6 +50,7 @@ from heddle.prim.ops import (
     truncmod,
 )
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 
 End = PrimExpr | None
 
@@ -69,7 +69,7 @@ class Prover(Protocol):
     def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Interval:
     """Both ends included; None is no end."""
 

@@ -7,7 +7,6 @@ constant `base`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -15,12 +14,13 @@ from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
 from heddle.arith.terms import is_index_dtype
 from heddle.prim.nodes import Add, Call, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Select, Sub
+from heddle.support.frozen import frozen
 
 Residue = tuple[int, int]
 ANY: Residue = (1, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModularSet:
     """The values coeff * k + base for integers k, with 0 <= base < coeff unless coeff is 0."""
 

@@ -6,19 +6,19 @@ A kind of targets is a row of `heddle.target.kinds` and a folder here, whose `ba
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 
 from heddle.codegen.cache import KernelCache
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.runtime.kernel_module import KernelModule
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule.rules.rule import ScheduleRule
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backend:
     """The code generator of a kind.
 

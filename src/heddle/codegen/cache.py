@@ -21,6 +21,7 @@ from pathlib import Path
 import llvmlite
 
 from heddle.support.forks import ForkLock, Rank
+from heddle.support.frozen import frozen
 from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import DEFAULT_CACHE_BYTES, settings
 from heddle.support.sources import sources_digest
@@ -31,7 +32,7 @@ COMPILER_ROOMS = ("codegen", "tir", "arith", "prim", "target")
 _LENGTHS = struct.Struct("<QQ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedCode:
     """Object code, the names of its kernels, and the functions that its text declared: it may need them."""
 
@@ -40,7 +41,7 @@ class CachedCode:
     declared: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CacheEntry:
     """The code of the function that `source` are the structural bytes of."""
 

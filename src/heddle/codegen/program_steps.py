@@ -7,18 +7,18 @@ another form is the host's to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from heddle.ir.expr import Expr, StringImm
 from heddle.prim.nodes import Call, IntImm
 from heddle.runtime.dtype import DataType
 from heddle.runtime.native.abi import MakeCode, MatchCode
+from heddle.support.frozen import frozen
 
 MATCH_CODES, MAKE_CODES = frozenset(MatchCode), frozenset(MakeCode)
 _HOST_SCOPES = ("global", "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A `vm_call`. `dst` is VOID where the result is dropped."""
 
@@ -134,7 +134,7 @@ def storage_asked(step: Step) -> tuple[Expr, int, DataType] | None:
     return shape, devices[0], dtype
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameReads:
     """Operands that the machine code of a builtin takes from the frame, where they are no objects.
 
@@ -148,7 +148,7 @@ class FrameReads:
     tensor: tuple[int, Callable[[Step, DataType, int], object]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorAsked:
     """What an alloc_tensor is to make: a tensor in the storage of a register."""
 

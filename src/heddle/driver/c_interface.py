@@ -14,7 +14,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from heddle import __version__
@@ -25,6 +24,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.support.diagnostics import UsageError
 from heddle.support.files import write_bytes
+from heddle.support.frozen import frozen
 from heddle.support.reading import read_bytes
 
 INCLUDE_DIR = Path(native.__path__[0])
@@ -50,7 +50,7 @@ _NAMES_TAKEN = frozenset(_WORDS_OF_C.split())
 """What a parameter cannot be called: words of C and C++, and names that the functions here use."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Input:
     """An input in C: its tensor, its name, and a number or a parameter's name for each dimension."""
 
@@ -59,7 +59,7 @@ class _Input:
     dims: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _CFunction:
     """A function of the model that C can call. `dims` are the parameters that are sizes."""
 

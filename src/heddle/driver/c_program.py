@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from heddle.codegen.c.build import CModule
@@ -10,12 +9,13 @@ from heddle.codegen.c.program_file import program_file
 from heddle.driver.codes import D0107
 from heddle.support.diagnostics import UsageError
 from heddle.support.files import write_bytes
+from heddle.support.frozen import frozen
 from heddle.vm.relax.executable import VMExecutable
 
 SUFFIX = ".c"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CFiles:
     """What was written. `weights` is the file of the constants where they are no arrays of the C file; sizes
     in bytes."""

@@ -15,13 +15,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.frozen import frozen
 from heddle.support.span import Source
 from heddle.target import Target
 
@@ -94,7 +94,7 @@ Rates = tuple[tuple[int, float], ...]
 """Pairs of a working set in bytes and GB/s, the smallest set first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ceilings:
     """`copying` is for bytes of which half are read and half written, `reading` and `filling` for those that
     are only read or only written; without them all bytes count as copied.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
@@ -14,6 +14,7 @@ from heddle.driver.run import Compiled, Run, signature_of
 from heddle.runtime.device import cpu
 from heddle.runtime.profiling import Report
 from heddle.support.files import write_bytes
+from heddle.support.frozen import frozen
 from heddle.vm.insight.console import DebugConsole
 from heddle.vm.insight.debugger import Debugger
 from heddle.vm.insight.recorder import RecordOptions
@@ -23,7 +24,7 @@ UNFUSED = ("FuseOps",)
 """Passes to leave out for kernels that are one node of the model each."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DebugOptions:
     """The call to debug, as in `RunOptions`. `budget_bytes` bounds the copies of values."""
 

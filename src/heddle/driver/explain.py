@@ -19,6 +19,7 @@ from heddle.runtime.function import Function
 from heddle.runtime.native.library import set_num_threads
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
+from heddle.support.frozen import frozen
 from heddle.vm.insight.kernel_cost import KernelCost, KernelCosts
 from heddle.vm.insight.sites import CALL_TIR_DYN
 from heddle.vm.relax import VirtualMachine, VMExecutable
@@ -28,7 +29,7 @@ _REPEATS = 5
 _MAPS = ("Elementwise", "Transpose")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExplainOptions:
     """The call to explain, as in `RunOptions`."""
 
@@ -93,7 +94,7 @@ class KernelRow:
         return {**asdict(self), **derived, **bound}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Advice:
     """A change and what a call would gain by it at most, in microseconds."""
 
@@ -101,7 +102,7 @@ class Advice:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Explanation:
     """`call_us` is the median of whole calls; what of it is in no row is the machine's own or a builtin's."""
 
@@ -157,7 +158,7 @@ def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanati
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Roofline:
     """What the machine allows at best for the kernels of a call, and what part of that is up to memory: the
     time and the bytes of the kernels whose bytes take longer than their arithmetic.

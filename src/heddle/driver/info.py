@@ -10,10 +10,11 @@ from typing import Any
 
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import COMPILER, METADATA_PREFIX, PRECISION, Signature, signature_from_json
+from heddle.support.frozen import frozen
 from heddle.support.span import ModelSpan, Span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionInfo:
     """A function that can be called. Tensors are texts such as `float32[n, 8]` by name. `memory` is the
     formula of the bytes that a call takes beside inputs and weights, or why there is none; None where it is

@@ -19,6 +19,7 @@ from heddle.runtime.dtype import DataType
 from heddle.support.codes import S0101
 from heddle.support.diagnostics import Diagnostic, UsageError, did_you_mean
 from heddle.support.files import atomic_writer
+from heddle.support.frozen import frozen
 from heddle.support.reading import open_file
 
 Array = np.ndarray[Any, Any]
@@ -136,7 +137,7 @@ def _typed(spec: TensorSpec, array: Array) -> Array:
     return array.view(dtype) if array.dtype.itemsize == dtype.itemsize else array
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Arguments:
     """The arrays of a call by parameter name, in order. `assumed` names dimensions that nobody gave, taken
     to be 1.

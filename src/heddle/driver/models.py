@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,6 +21,7 @@ from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.reading import open_file
 from heddle.support.span import Source
@@ -45,7 +45,7 @@ _FOREIGN = {
 _LIGHT_MODELS = ("backend", "test", "data", "light")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelFile:
     """A model that exists: `name` is what messages call it."""
 

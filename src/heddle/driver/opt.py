@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.driver.codes import D0302
@@ -13,9 +12,10 @@ from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, PassInfo, PassInstrument, Sequential
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OptOptions:
     """Which passes run, and what is told of them.
 

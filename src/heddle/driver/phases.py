@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from heddle.driver.pipeline import finalize_passes, legalize_passes, optimize_passes, precision_passes
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassInfo, PassInstrument
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -16,7 +17,7 @@ MACHINE_CODE = "machine code"
 _FIRST_LOWERING_PASS = "LowerBlocks"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Progress:
     """What is being done: a phase, the pass in it, and for machine code how many functions were begun of
     how many.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from heddle.codegen.backend import backend_of
 from heddle.driver.codes import D0103
@@ -53,6 +52,7 @@ from heddle.relax.transform.sink_reshape import SinkReshape
 from heddle.relax.transform.static_plan_block_memory import StaticPlanBlockMemory
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.target import Target
 
 PRECISIONS = ("fp32", "bf16")
@@ -140,7 +140,7 @@ def _finalize_for_cpu(_: Target) -> tuple[Pass, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GraphPasses:
     """The parts of a pipeline: see `optimize_passes`, `legalize_passes`, `finalize_passes`."""
 

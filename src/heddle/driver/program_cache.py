@@ -32,6 +32,7 @@ from heddle.runtime.artefact import ALIGN_BYTES, artefact_pieces, section_table
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.module import Module, module_sections, modules_from_sections
 from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
 from heddle.support.private_cache import HEAD_BYTES, PrivateCache
 from heddle.support.settings import settings
@@ -44,7 +45,7 @@ _LARGEST_SHARE = 4
 """A program may take this part of the cache at most: one over it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BuildOptions:
     """What the default pipeline compiles for, beside the target."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.driver.codes import D0102, D0301
@@ -20,13 +19,14 @@ from heddle.relay.executor import create_executor
 from heddle.runtime.device import cpu
 from heddle.runtime.shape import Array
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.vm.graph.aot import AotExecutor
 from heddle.vm.relay import VirtualMachine
 
 EXECUTORS = ("vm", "graph", "aot", "interpreter")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Described:
     """What a report asks of an executable, of a program that is none."""
 

@@ -31,13 +31,14 @@ from heddle.runtime.native.object_format import check_library
 from heddle.runtime.storage import allocator_for
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.vm.capabilities import check_executable
 from heddle.vm.executable import LIBRARY_PREFIX
 from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompileOptions:
     """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
     `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
@@ -60,7 +61,7 @@ class CompileOptions:
     prefix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """An executable and where the time to get it went. Units: seconds. `exec_mode` is what it was compiled
     with; it says nothing of an executable from a file. `call` runs it where that is no machine of Relax.
@@ -80,7 +81,7 @@ class Compiled:
         return sum(self.phases_s.values())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueSummary:
     """An argument or result in a line. Statistics are over finite elements; None where there are none."""
 
@@ -122,7 +123,7 @@ class RunReport:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledVariants:
     """A program compiled for several targets and where the time went. Units: seconds."""
 
@@ -362,7 +363,7 @@ def signature_of(executable: VMExecutable, function: str) -> Signature:
     return signature_from_json(text)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunOptions:
     """`given` are arrays by input name, `dims` values of symbolic dimensions, `repeat` the number of timed
     calls.
@@ -376,7 +377,7 @@ class RunOptions:
     num_threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Run:
     """What a run gave: the report, the arguments, and the results as arrays; the mode of the executable."""
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from heddle.driver.codes import D0204
 from heddle.runtime.size_text import evaluate_size, names_in
 from heddle.support.diagnostics import FormatError
+from heddle.support.frozen import frozen
 
 Dim = int | str
 METADATA_PREFIX = "signature."
@@ -23,7 +24,7 @@ COMPILER = "compiler"
 """Entry of the metadata: which Heddle made the program. Older files have none."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorSpec:
     """One tensor. `shape` is None where it is not known, `dtype` likewise; `kind` is "tensor" or another
     kind's name. `path` says where an output lies in what the function returns: () is all of it, (1,) the
@@ -44,7 +45,7 @@ class TensorSpec:
         return f"{self.dtype or '?'}[{dims}]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """`outputs` are in order and no tuples: the parts of a tuple are outputs, however deep they lie."""
 

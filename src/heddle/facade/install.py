@@ -7,6 +7,7 @@ the compiler. This is all that `import heddle` loads, so it does without what ta
 
 from __future__ import annotations
 
+import gc
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -134,7 +135,15 @@ class _RoomLoader(SourceFileLoader):
         self._after = after
 
     def exec_module(self, module: ModuleType) -> None:
-        super().exec_module(module)
+        """Meanwhile no cycles are collected: what modules make stays, and collections would look at it again
+        and again. Another thread's import ends with the collector on as well, whoever paused it first."""
+        was_enabled = gc.isenabled()
+        gc.disable()
+        try:
+            super().exec_module(module)
+        finally:
+            if was_enabled:
+                gc.enable()
         self._after(module)
 
 
@@ -229,7 +238,12 @@ def _load_passes_on_demand(module: ModuleType) -> None:
     module.CONFIG_KEYS.fill_from(lambda: import_module("heddle.driver.passes").pass_classes())
 
 
+def _add_nothing(module: ModuleType) -> None:
+    """For a module that brings in most of the compiler: no cycles are collected meanwhile."""
+
+
 _AFTER_IMPORT: dict[str, Callable[[ModuleType], None]] = {
+    "heddle.driver.compile": _add_nothing,
     "heddle.ir.dialect": _load_dialects_on_demand,
     "heddle.ir.expr_operators": _load_expression_operators_on_demand,
     "heddle.ir.module": _load_standard_texts_on_demand,

@@ -9,7 +9,6 @@ size that nobody checked.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from heddle.arith import Analyzer
 from heddle.graph.core_ops import CALL_TIR
@@ -22,13 +21,14 @@ from heddle.ir.op import is_op
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.substitute import substitute
+from heddle.support.frozen import frozen
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import PrimFunc
 
 _LOOP_CALLS = (CALL_TIR, f"{CALL_TIR}_inplace")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Claim:
     """`known` is the type of what `who` names, `stated` the one that the program states or needs. `operand`
     is the number of the argument that it is about; None for a result."""

@@ -10,7 +10,6 @@ rules are the same for all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -28,6 +27,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import IntImm
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 Cotangent = Any
 """What flows back to a value: None, an expression, or a tuple of these for a value of tuple type."""
@@ -71,14 +71,14 @@ def _refuse(name: str, why: str) -> NoReturn:
 Rule = Callable[["Step"], Sequence[Cotangent]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Through:
     """A rule: the operator is `equivalent(call attributes, *arguments)`, an expression of records."""
 
     equivalent: Callable[..., Expr]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """A call on the way back. `args` and `result` are expressions of the dialect, `types` and `result_type`
     their types as records know them, `grad` what has come for the result."""
@@ -162,7 +162,7 @@ class Step:
         return backwards(expr, params, self.args, self.result, self.grad, self.words)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """An expression in a formula; numbers are of the element type of the step's first argument."""
 

@@ -5,7 +5,6 @@ The names come from the operator table, so an operator has its word as soon as i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.op_builder import build_call
@@ -13,12 +12,13 @@ from heddle.ir.expr import Call
 from heddle.ir.op import GRAPH_PREFIX, OP_RECORDS
 from heddle.ir.op_def import OpDef
 from heddle.ir.types import Type, type_given
+from heddle.support.frozen import frozen
 
 TYPE_KEYWORDS = ("ty_args", "out_ty", "out_sinfo", "sinfo_args")
 """What result types among the arguments may be called."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpWord:
     """An operator as a function: `R.add(x, y)`. Result types that it takes (of `call_tir`, say) may be among
     the arguments, or have one of the names in `TYPE_KEYWORDS`."""
@@ -38,7 +38,7 @@ def _types_in(value: Any) -> tuple[Type, ...]:
     return tuple(type_given(item) for item in items) if are_types else ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpNamespace:
     """The operators whose names begin with a prefix: `nn`."""
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from heddle.graph.codes import R0205
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 ROUNDINGS = ("UPWARD", "TONEAREST")
 COMPUTE_DTYPES = ("int64", "float32", "float64")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequantizeConfig:
     """What calls of `qnn.requantize` that say "None" do: halves go upward or away from zero, in integers or
     floats."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from heddle.support.frozen import frozen
 
 Step = str | int | tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AccessPath:
     """Immutable; steps are attribute names (str), item indices (int) or map keys (("key", text))."""
 

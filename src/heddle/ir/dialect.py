@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from heddle.ir.codes import I0303
@@ -17,6 +17,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import PRINTERS
 from heddle.ir.types import Type
 from heddle.support.diagnostics import Diagnostic, UsageError
+from heddle.support.frozen import frozen
 from heddle.support.registry import Registry, caller_place
 from heddle.support.span import Source
 from heddle.support.text import TextBuilder
@@ -32,7 +33,7 @@ class FunctionReader(Protocol):
         """The function of a definition, in normal form."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ScriptContext:
     """What surrounds a function in a script text."""
 
@@ -46,7 +47,7 @@ class ScriptContext:
     global_infos: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """A dialect of functions.
 

@@ -10,17 +10,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.codes import I0201
 from heddle.ir.node import NODE_KINDS, Map, Node
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import FormatError, HeddleError
+from heddle.support.frozen import frozen
 from heddle.support.span import DerivedSpan, ModelSpan, Source, SourceSpan, Span, TextSpan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ValueCodec:
     cls: type
     tag: str

@@ -31,6 +31,7 @@ from enum import Enum
 from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
+from heddle.support.frozen import frozen
 from heddle.support.registry import Registry
 from heddle.support.shown import Shown
 from heddle.support.span import Span, ambient_span
@@ -43,7 +44,7 @@ class Mode(Enum):
     DERIVED = "derived"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@frozen
 class FieldSpec:
     name: str
     mode: Mode
@@ -84,7 +85,7 @@ N = TypeVar("N", bound="Node")
 C = TypeVar("C")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False)
+@frozen(eq=False, repr=False)
 class Node(Shown):
     """The base of all IR nodes; see the module's text."""
 
@@ -164,7 +165,7 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
     """
 
     def declare(cls: type[C]) -> type[C]:
-        made = dataclasses.dataclass(frozen=True, slots=True, eq=False, repr=False, init=init)(cls)
+        made = frozen(eq=False, repr=False, init=init)(cls)
         fields = [f for f in dataclasses.fields(made) if f.name != "span"]  # type: ignore[arg-type]
         made.node_kind = kind  # type: ignore[attr-defined]
         made.identity = identity  # type: ignore[attr-defined]

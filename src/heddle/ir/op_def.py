@@ -7,7 +7,7 @@ value or a stated reason (`Without`); silence fails when the record is made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 from heddle.ir.attrs import Attrs
@@ -16,13 +16,14 @@ from heddle.ir.expr import Call, Expr
 from heddle.ir.op import GRAPH_PREFIX, OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.types import Type
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.support.registry import caller_place
 
 REQUIRED = object()
 """The default of an attribute that must be given."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
     """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, packed (a named
     function or its name), args (a tuple; one value is wrapped), or any; an optional argument that is left out
@@ -36,7 +37,7 @@ class Input:
     variadic: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttrSpec:
     """An attribute: `kind` is a word for docs ("int", "ints", "dtype", "str", "bool", "float", "shape")."""
 
@@ -46,14 +47,14 @@ class AttrSpec:
     meaning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Without:
     """Why a facet is missing."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """One test case: argument shapes (or arrays, shapes as tuples of ints or dimension names) with
     attributes.
@@ -70,7 +71,7 @@ class Sample:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ErrorSample:
     """A wrong use: argument shapes and attributes, and the code and words of the message."""
 
@@ -91,7 +92,7 @@ class InferContext(Protocol):
     def type_of(self, index: int) -> Type: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnyLayout:
     """The rule of elementwise operators: an element of the result comes of the elements of the operands
     at its own place, after broadcasting, however the elements are laid out."""
@@ -101,7 +102,7 @@ ArgumentSource = str | Callable[[Mapping[str, Any]], Any]
 """An argument by its name, or what is made of all arguments by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpAlias:
     """What a dialect calls an operator, the arguments that it takes there, and what they are for the record.
 
@@ -216,7 +217,7 @@ DISPATCHES = ("sampling", "sort_scan")
 """Names of the passes that legalise operators ahead of others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OpDef:
     """An operator of the graph dialects.
 

@@ -9,7 +9,7 @@ Every pass is checked when it is made, from Python and from text alike.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from functools import cache
 from numbers import Integral, Real
 from types import NoneType, UnionType
@@ -17,12 +17,13 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from heddle.ir.codes import I0508
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 
 _METADATA = "heddle.option"
 _SEQUENCES = (tuple, frozenset, set, list, Sequence)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bounds:
     """What a value, or each item of one with several, has to be. `one_of` may be a function that gives the
     values."""

@@ -7,16 +7,16 @@ them when passes run.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node
 from heddle.ir.visitor import walk_distinct
+from heddle.support.frozen import frozen
 from heddle.support.registry import Registry, caller_place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Property:
     """Holds of a module where no function of `dialect` has a part that `is_broken_by` names."""
 
@@ -25,7 +25,7 @@ class Property:
     is_broken_by: Callable[[Any], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Breach:
     """A part of a function that breaks a property."""
 

@@ -13,7 +13,6 @@ import hashlib
 import math
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
@@ -23,6 +22,7 @@ from heddle.ir.access_path import AccessPath, Step
 from heddle.ir.codes import I0101
 from heddle.ir.node import Map, Node
 from heddle.support.diagnostics import VerifyError
+from heddle.support.frozen import frozen
 
 VALUE_KEYS: dict[type, Callable[[Any], bytes]] = {}
 """How values that are not nodes (tensors, say) are keyed; rooms add theirs with `register_value_key`."""
@@ -32,7 +32,7 @@ def register_value_key(cls: type, key: Callable[[Any], bytes]) -> None:
     VALUE_KEYS[cls] = key
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mismatch:
     path: AccessPath
     lhs: Any
@@ -45,7 +45,7 @@ _Path = tuple[Step, Any] | None
 _COMPARE, _REPORT, _LEAVE = range(3)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Difference:
     lhs: Any
     rhs: Any

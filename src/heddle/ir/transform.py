@@ -23,6 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.pass_options import check_options
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
+from heddle.support.frozen import frozen
 from heddle.support.private_cache import open_private_folder
 from heddle.support.registry import Registry
 from heddle.support.settings import settings
@@ -64,7 +65,7 @@ class PassInstrument:
         """Called for each loop function that became machine code."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassInfo:
     """What instruments are told of a pass. `required` and `established`: its contract. `is_ours`: it belongs
     to Heddle, and so does a fault in it.
@@ -77,7 +78,7 @@ class PassInfo:
     established: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CodeMade:
     """What instruments are told of a loop function that became machine code. `lowering_s`: passes and text;
     `llvm_s`: the time of LLVM, perhaps in another process. `is_kept`: it came from the cache. Units: seconds,
@@ -286,7 +287,7 @@ def _write_bundle(name: str, mod: IRModule) -> str:
     return f"bundle: {stem}.json and .txt"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Sequential(Pass):
     """Passes in order, as one pass. Its own name is used only in messages."""
 
@@ -310,7 +311,7 @@ class Sequential(Pass):
         return self.transform(mod, PassContext.current())
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CallbackPass(Pass):
     """A pass from a function (mod, ctx) -> mod; what `module_pass` makes of users' functions."""
 

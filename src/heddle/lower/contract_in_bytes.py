@@ -13,7 +13,6 @@ not by zero: of one that is not constant, or no byte, convolutions with padding 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.lower.normal_form import GRAPHS
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.dot_product import dot_products_of
 from heddle.tir.schedule.channels import fills_dot_products
@@ -37,7 +37,7 @@ _DEPTH, _SHIFT, _LARGEST, _LARGEST_ZERO = 4, 128, 255, 1 << 14
 _CONVOLUTIONS = ("relax.nn.conv1d", "relax.nn.conv2d")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ContractInBytes(FunctionPass):
     """`R.matmul` and convolutions of one group, of at least as many steps as a dot product has.
 
@@ -54,7 +54,7 @@ class ContractInBytes(FunctionPass):
         return _Rewriter(mod).run(func)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Bytes:
     """Data of 8 bits and their zero point, a scalar; None for zero."""
 

@@ -18,7 +18,6 @@ with equally many taps make a convolution of their own: a kernel of 3 × 3 and a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any, ClassVar
@@ -36,6 +35,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.support.frozen import frozen
 from heddle.topi.nn.padding import alternate_pixels
 from heddle.topi.nn.window import pads, spatial_letters, spread
 
@@ -55,7 +55,7 @@ class ConvertConvTranspose(Pass):
         return converter.get()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Remainders:
     """`count` remainders from `first` on, whose results take `taps` taps each; `before` is the padding of
     their convolution."""
@@ -71,7 +71,7 @@ class _Remainders:
         return [self.first + r + stride * step for step in steps for r in range(self.count)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Axis:
     """A spatial axis: the remainders by the number of their taps, the padding behind, and where the result
     begins among the alternating pixels."""

@@ -17,7 +17,6 @@ often copies it into blocks first; one of each channel by itself leaves plain im
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -37,6 +36,7 @@ from heddle.lower.normal_form import GRAPHS
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.substitute import substitute
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import OpPattern, block_pattern
@@ -62,7 +62,7 @@ IMAGE_NDIMS = (4, 5)
 """Of images (n, c, h, w) and volumes (n, c, d, h, w)."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ConvertToBlockedLayout(Pass):
     """Requires: merged loop functions (FuseTIR). Runs before weights are packed and schedules chosen."""
 
@@ -86,7 +86,7 @@ class ConvertToBlockedLayout(Pass):
 # ---- what loop functions do with channels
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Facts:
     """`is_convolution`: it correlates images. `wants_blocks`: so much so that its images are blocked.
     `keeps_channels`: what it does elsewhere leaves every channel in its place, up to a shift by a number,

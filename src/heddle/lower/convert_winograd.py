@@ -10,7 +10,6 @@ direct sum by rounding: less than 1e-5 of their scale.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -28,6 +27,7 @@ from heddle.lower.pack_weights import always_constant
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
@@ -45,7 +45,7 @@ from heddle.tir.schedule.schedule import SBlockRV, Schedule
 from heddle.tir.schedule.tree import conditions_on_axes
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ConvertToWinograd(Pass):
     """Requires: images in blocks of channels (ConvertToBlockedLayout). Runs before weights are packed."""
 

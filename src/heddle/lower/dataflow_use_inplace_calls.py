@@ -29,7 +29,6 @@ overwritten is gone when the debugger asks what a result was made of. Its place 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import Inference, type_of
@@ -52,6 +51,7 @@ from heddle.lower.normal_form import GRAPHS
 from heddle.lower.rewrite_dataflow_reshape import has_reshape_pattern
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.nodes import is_const_int
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.rules.rule import inline_maps, is_spatial
 from heddle.tir.schedule.schedule import Schedule
@@ -70,7 +70,7 @@ class DataflowUseInplaceCalls(Pass):
         return drop_unused_loops(rewriter.get()) if rewriter.changed else mod
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LoopCall:
     """A loop function, the graph's arguments for it, scalars last, and the type of its one result."""
 

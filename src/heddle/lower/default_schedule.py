@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
@@ -21,6 +20,7 @@ from heddle.lower.codes import L0401
 from heddle.prim.nodes import Var
 from heddle.prim.ops import equal
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
+from heddle.support.frozen import frozen
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.analysis.blocks import blocks_in
@@ -39,7 +39,7 @@ FAILED_RULES = "failed_rules"
 Begin = Callable[[PrimFunc], Schedule]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scheduled:
     """What a rule made of a function: `schedule` leads from `start` to loops that are, apart from axes that
     were merged for them, those of `func`."""
@@ -50,7 +50,7 @@ class Scheduled:
     func: PrimFunc
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ApplyDefaultSchedule(FunctionPass):
     """`rules` in order of preference; by default those for CPUs."""
 

@@ -7,7 +7,6 @@ return z
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from heddle.graph.nodes import Binding, BindingBlock, VarBinding
@@ -25,6 +24,7 @@ from heddle.lower.primitive_function import BlockFuser, outlined
 from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import Call as PrimCall
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule.rules.along_rows import reads_along_rows
@@ -33,7 +33,7 @@ FUSION_BOUNDARY = "fusion_boundary"
 """Attribute of functions that become loop functions: why fusion ended there, at each of their calls."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FuseOps(Pass):
     """Requires: calls of loop functions (LegalizeOps). Works on dataflow blocks. Establishes: functions with
     the attribute `Primitive`. With `record_boundaries`, why groups end where they do stays as the attribute

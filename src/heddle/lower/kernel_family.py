@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +12,7 @@ from heddle.ir.expr import GlobalVar
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, Var, constant
 from heddle.prim.size_text import size_text
+from heddle.support.frozen import frozen
 from heddle.support.names import NameSupply
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.sizes import Sizes, sizes_of, with_sizes
@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"\b\d+\b")
 _SIZE_TEXTS = ("flops", "size_bytes", "written_bytes")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Member:
     """A function with its sizes, and with the numbers in the texts of its cost."""
 
@@ -60,7 +60,7 @@ class Member:
         return frozenset(k for k, (a, b) in enumerate(pairs) if a != b) - self.sizes.hints
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelFamily:
     """Functions that one function with `sizes.params` as last parameters stands for."""
 

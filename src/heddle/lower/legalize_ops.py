@@ -10,7 +10,6 @@ as equal, but that are not known to be, are matched against each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.infer import Inference, type_of
@@ -28,12 +27,13 @@ from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import PrimExpr, SizeVar
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 OPERATORS = "operators"
 """Attribute of loop functions: the names of the operators that they compute, in order."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LegalizeOps(Pass):
     """Requires the normal form. `record_operators` leaves the operator's name on each loop function, as the
     attribute `operators`. `dispatch` picks the operators whose record says so; by default all are legalised.

@@ -13,6 +13,7 @@ from typing import Any
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
+from heddle.support.frozen import frozen
 from heddle.support.names import NameSupply
 from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
@@ -33,7 +34,7 @@ from heddle.tir.substitute import StmtSubstituter
 Dims = tuple[PrimExpr, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorPlace:
     """Where a tensor lies: `buffer[*at, ...]`."""
 

@@ -11,7 +11,6 @@ compile time.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +29,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.runtime.tensor import Tensor, empty
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import blocks_in
@@ -52,7 +52,7 @@ MAX_FILL = 0.05
 """The share of an axis that may be zeros for the sake of a larger block."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PackWeights(Pass):
     """Requires: calls of loop functions; runs before schedules are chosen."""
 
@@ -76,7 +76,7 @@ class PackWeights(Pass):
         return mod.with_functions(table)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Packing:
     """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides
     of blocks become the last dimensions in this order. The blocks of dimension `first`, which lie in vector

@@ -12,7 +12,6 @@ a comparison for each step.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.core_ops import CALL_TIR
@@ -31,6 +30,7 @@ from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import PrimExpr, is_const_int
 from heddle.prim.ops import select
 from heddle.prim.values import int_range
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.value_ranges import Range, ValueRanges, has_ranges, value_ranges
 from heddle.tir.nodes import Buffer, PrimFunc
 
@@ -53,7 +53,7 @@ def _has_checks(func: PrimFunc) -> bool:
     return any(map(is_index_check, walk_distinct(func.body)))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Called:
     """What a loop function does with integers of given ranges: those of its outputs (None for floats), and
     the function without the checks that these prove, if there are some."""

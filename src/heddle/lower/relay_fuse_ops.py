@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -30,6 +29,7 @@ from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, is_call, is_pure_operator
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.support.diagnostics import HeddleError
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
@@ -42,7 +42,7 @@ LINK_PARAMS = declare_config(
 STOP = "annotation.stop_fusion"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FuseOps(TypedPass):
     """Make functions of operators that are computed in one pass over memory.
 

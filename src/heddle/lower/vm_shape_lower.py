@@ -56,11 +56,12 @@ from heddle.prim.ops import cast, less, not_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.runtime.native.abi import MakeCode, MatchCode
+from heddle.support.frozen import frozen
 from heddle.support.span import at
 from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class VMShapeLower(Pass):
     """Requires: no dataflow blocks. Establishes: no symbolic dimensions in values. `emit_err_ctx=False`
     leaves the texts of checks empty."""
@@ -91,7 +92,7 @@ class _Slots:
         return self.numbers[key]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _LateMatch:
     """A value some of whose sizes are expressions of variables that were not known when it was met."""
 

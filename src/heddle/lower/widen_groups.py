@@ -11,7 +11,6 @@ constant weights are widened.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +25,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
 from heddle.prim.ops import minimum
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import plain_nests
@@ -37,7 +37,7 @@ from heddle.tir.schedule.tree import find_block, replace_stmt
 from heddle.tir.substitute import StmtSubstituter
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class WidenGroups(Pass):
     """Requires: merged loop functions (FuseTIR). Runs before layouts are converted."""
 
@@ -59,7 +59,7 @@ class WidenGroups(Pass):
         return rewriter.get()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Groups:
     """Channels in and out of one group and in all, and how many of the latter a vector takes."""
 

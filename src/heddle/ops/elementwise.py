@@ -5,7 +5,6 @@ sample range.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from heddle.ir.op_def import AnyLayout, ErrorSample, Input, OpDef, Sample, decla
 from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
 from heddle.prim import intrinsics, ops, values
 from heddle.prim.nodes import PrimExpr
+from heddle.support.frozen import frozen
 from heddle.topi import math
 from heddle.topi.broadcast import elementwise
 
@@ -25,7 +25,7 @@ _X = (Input("x", meaning="a tensor"),)
 _XY = (Input("lhs", meaning="a tensor"), Input("rhs", meaning="a tensor that broadcasts with lhs"))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Unary:
     """`low` and `high` bound the samples; `floats_only` says whether integers are accepted."""
 
@@ -143,7 +143,7 @@ def _same_dtype(function: Callable[..., Any], *arrays: Any) -> Any:
         return np.asarray(function(*wide)).astype(dtype)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Binary:
     name: str
     scalar: Callable[[Any, Any], PrimExpr]

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from heddle.prim.nodes import Broadcast, Call, FloatImm, PrimExpr, as_expr, cons
 from heddle.prim.ops import cast, match_types, maximum, minimum, select
 from heddle.prim.signatures import Signature
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 PURE, READS, WRITES = "pure", "reads", "writes"
 SAFE, FOREIGN_CODE, RAW_MEMORY, PROMISE = "", "foreign code", "raw memory", "unchecked promise"
@@ -28,7 +28,7 @@ Formula = Callable[..., PrimExpr]
 """What an intrinsic of float operands is, in terms of others."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Intrinsic:
     """`signature` says what a call takes and gives. `evaluate` works on numpy scalars or arrays of the
     result's dtype, and is None for what only a machine can do; `effect` says what the call does to memory.

@@ -25,13 +25,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import StringImm
 from heddle.prim.codes import K0108
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 _KINDS: dict[str, Callable[[DataType], bool]] = {
     "float": lambda dtype: dtype.is_float,
@@ -80,7 +80,7 @@ def _has_form(form: str, arg: Any, call: DataType) -> bool:
     return _OF_DTYPE[form](own, call)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """Forms of the arguments, in order, and of those that may follow. `result` says what the call's dtype is:
     "" where the arguments say it, or nothing does; a dtype's name; "int64s" for int64 in any lanes, "bools"

@@ -7,7 +7,6 @@ as it is declared. Import it as a module: `from heddle.script import relax as R`
 from __future__ import annotations
 
 from collections.abc import Callable as _Function
-from dataclasses import dataclass
 from typing import Any as _Value
 
 from heddle.graph.op_builder import const, graph_expr, shape_expr
@@ -22,11 +21,12 @@ from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.relax.dim_text import NamedDims
 from heddle.relax.metadata import raw_const
+from heddle.support.frozen import frozen
 
 Dim = _Function[[_Value], _Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TypeWord:
     """A type still to be built: its dimensions may be strings, which `build` turns into expressions with
     `dim`."""
@@ -113,28 +113,28 @@ def Prim(dtype: str = "int64", value: _Value = None) -> TypeWord:
     return TypeWord(build)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DataflowFrame:
     """`with R.dataflow():`"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputWord:
     """`R.output(...)` at the end of a dataflow block."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuncAttrs:
     values: dict[str, _Value]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MatchCastWord:
     value: _Value
     ty: _Value
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PackedCallWord:
     """`R.call_packed("name", x, ty_args=[...])`: a call of a packed function, pure or not."""
 

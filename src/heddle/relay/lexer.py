@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.codes import Q0201, Q0204
 from heddle.support.diagnostics import ParseError
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source, SourceSpan
 
@@ -39,7 +39,7 @@ _FLOAT = re.compile(r"(-*)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)f(16|32|64)?$")
 _LARGEST = {"float16": 65520.0, "float32": 3.4028235677973366e38, "float64": float("inf")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """`kind`: name, local, graph, global, number, string, section, mark, end. The value of a number is a
     Python number with its element type."""

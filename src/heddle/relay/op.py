@@ -7,7 +7,6 @@ says under this name (`OpAlias`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from numbers import Number
 from typing import Any
@@ -25,6 +24,7 @@ from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef
 from heddle.relay.builders import TupleWrapper, as_expr, const
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
+from heddle.support.frozen import frozen
 
 PREFIX = "relay."
 
@@ -262,7 +262,7 @@ _OTHER_NAMES = {
 # ---- words
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelayWord:
     """An operator as a function. One whose result is a tuple of a known size gives a TupleWrapper."""
 
@@ -334,7 +334,7 @@ def _required_first(parameters: list[Parameter]) -> list[Parameter]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RelayNamespace:
     """The operators whose names begin with a prefix: `nn`."""
 

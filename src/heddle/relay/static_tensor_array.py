@@ -6,11 +6,11 @@ The text is the same for each element type and shape: `tensor_array_read_float32
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.nodes import AnyDim
 from heddle.relay.tensor_array import INDICES, gather_text, places_text, scatter_text, split_text
+from heddle.support.frozen import frozen
 
 Shape = tuple[int | None, ...]
 """None for a size that is free."""
@@ -21,7 +21,7 @@ def known_shape(shape: Sequence[Any]) -> Shape:
     return tuple(None if isinstance(dim, AnyDim) else int(dim) for dim in shape)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StaticTensors:
     """The names and definitions for one element type and shape."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -15,9 +14,10 @@ from heddle.ir.visitor import rebuild, walk_distinct
 from heddle.prim.nodes import IntImm
 from heddle.prim.nodes import Var as PrimVar
 from heddle.relay.nodes import AnyDim, IncompleteType, RefType
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Mismatch(Exception):
     """Two types that cannot be made the same, and where inside them it shows."""
 

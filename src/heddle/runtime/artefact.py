@@ -27,13 +27,13 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import blake2b
 
 from heddle.runtime.codes import F0101, F0102, F0103, F0104, F0105
 from heddle.runtime.wire import Reader
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.frozen import frozen
 from heddle.support.reading import open_file
 
 MAGIC = b"HEDDLE\0\1"
@@ -54,7 +54,7 @@ def _aligned(offset: int) -> int:
     return -(-offset // ALIGN_BYTES) * ALIGN_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """A named part of a file. `offset` is its place there, for messages; `version` is the file's."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.codes import U0303
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 _FRESH, _USED = b"dltensor", b"used_dltensor"
 _FRESH_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versioned"
@@ -130,7 +130,7 @@ def _consume(capsule: Any) -> tuple[DLTensor, object]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lent:
     """What a capsule describes. `strides` are in elements; `owner` must live as long as the memory is
     used.

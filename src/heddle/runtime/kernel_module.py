@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.artefact import Section, require
@@ -19,6 +18,7 @@ from heddle.runtime.wire import Writer
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import FormatError
 from heddle.support.forks import ForkLock, Rank
+from heddle.support.frozen import frozen
 
 PROGRAM_PREFIX = "__vmtir__"
 """Names of compiled functions of a machine start with it; they have a calling convention of their own."""
@@ -134,7 +134,7 @@ def check_processor(needs: Needs, target: str) -> None:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _StoredKernels:
     objects: list[bytes]
     names: list[str]

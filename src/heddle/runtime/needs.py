@@ -9,11 +9,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 
 from heddle.runtime.wire import Reader, Writer
+from heddle.support.frozen import frozen
 from heddle.support.printable import printable
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -28,7 +29,7 @@ def platform_of(triple: str) -> str:
     return "-".join(part for part in (_MACHINES.get(machine, machine), system) if part)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Needs:
     """What object code asks of a processor: a platform ("" for any; "x86_64" for that machine's with any
     system) and features, by LLVM's names."""
@@ -41,7 +42,7 @@ class Needs:
         return Needs(self.platform or other.platform, self.features | other.features)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Processor:
     """`features` is LLVM's list, "+avx2,-sse4a,..."; it is empty where the system tells nothing."""
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.support.frozen import frozen
+
 Shapes = tuple[tuple[int, ...], ...]
 
 
@@ -49,7 +51,7 @@ class CallRow:
         return self.moved_bytes / self.duration_ns if self.moved_bytes and self.duration_ns else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TraceEvent:
     """A call, or a whole function of the program, on the time line. `start_ns` counts from the start."""
 

@@ -14,7 +14,6 @@ import ctypes
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from heddle.runtime.artefact import Section, SectionTable, parse_artefact, section_table
@@ -34,6 +33,7 @@ from heddle.runtime.wire import Writer
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.files import replacing
+from heddle.support.frozen import frozen
 from heddle.support.names import is_c_name
 
 SectionData = bytes | memoryview
@@ -52,7 +52,7 @@ module asm "{end}:"
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LibraryParts:
     """What goes into a library: object code, the sections of the artefact, and the program's tables as LLVM
     IR, made from the places of the sections; "" where there is no compiled program. `prefix` is put before

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import Parameter, signature
 from typing import Any
 
@@ -13,9 +12,10 @@ import numpy as np
 
 from heddle.runtime.codes import U0801
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BenchmarkResult:
     """Seconds per call, one figure a repeat."""
 
@@ -53,7 +53,7 @@ class BenchmarkResult:
         return f"Execution time summary:\n{head}\n" + "".join(f"{value * 1000:^14.4f}" for value in values)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TimingPlan:
     """How to measure. `min_repeat_ms`: `number` grows until one repeat lasts as long. After each
     `repeats_to_cooldown` repeats sleep `cooldown_interval_ms`.

@@ -16,7 +16,7 @@ therefore always comes before it: the order in which targets are named cannot hi
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from heddle.runtime.codes import F0106, F0112, U0508
 from heddle.runtime.needs import Needs, Processor, listed, read_needs, write_needs
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
+from heddle.support.frozen import frozen
 
 VARIANTS = "variants"
 _SHOWN = 8
@@ -47,7 +48,7 @@ class Described(Protocol):
 T = TypeVar("T", bound=Described)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class StoredVariant:
     """A row of the table: `parts` gives the number of the part that holds each section's bytes."""
 

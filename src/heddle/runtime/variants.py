@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.artefact_file import write_artefact
@@ -34,9 +33,10 @@ from heddle.runtime.variant_table import (
     variants_sections,
 )
 from heddle.support.diagnostics import MissingNameError, UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Variant:
     """A program compiled for `target`, whose code asks `needs` of a processor."""
 
@@ -131,7 +131,7 @@ class VariantsModule(Module):
         return list(zip(heads, whole, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VariantInfo:
     """A variant in a file. `missing` is what this machine is not or lacks: the platform, where it is another
     one, else features. `own_bytes` of its `size_bytes` are in no other variant."""

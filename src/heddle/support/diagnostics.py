@@ -14,12 +14,13 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
+from heddle.support.frozen import frozen
 from heddle.support.span import Span, ambient_span, places_text
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Code:
     """`name` is a room's letter and four digits; `meaning` is the page's text on what causes it and what
     helps.
@@ -48,7 +49,7 @@ def declare_code(name: str, title: str, meaning: str) -> Code:
     return CODES[name]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnostic:
     """One finding. The message says what was expected and what was got, in the user's words, lower case, no
     full stop.

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 from heddle.support.codes import S0302, S0601
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 
 MIB, GIB = 1 << 20, 1 << 30
 
@@ -29,7 +30,7 @@ def _limit(default: int, meaning: str) -> Any:
     return field(default=default, metadata={"meaning": meaning})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Limits:
     """The limits, all positive integers. Raises: UsageError S0302 for any other value."""
 

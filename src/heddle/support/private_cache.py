@@ -29,6 +29,7 @@ from pathlib import Path
 
 from heddle.support.codes import S0501
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
+from heddle.support.frozen import frozen
 from heddle.support.parts import Part, remove_dead_parts
 from heddle.support.reading import descriptor_of_file
 from heddle.support.settings import settings
@@ -43,7 +44,7 @@ _KEPT_SHARE = 0.9
 _GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CachedFile:
     """A file of the cache. Units: bytes; seconds since the epoch."""
 

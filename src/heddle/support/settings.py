@@ -21,17 +21,17 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from heddle.support.codes import S0301
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 DEFAULT_CACHE_BYTES = 2 << 30
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settings:
     num_threads: int
     cache_dir: Path

@@ -9,8 +9,10 @@ model node.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
+
+from heddle.support.frozen import frozen
 
 
 @lru_cache(maxsize=4)
@@ -19,7 +21,7 @@ def _lines(text: str) -> list[str]:
     return text.splitlines()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A text that spans point into. `first_line` is the number of its first line in the file it was cut
     from.
@@ -35,7 +37,7 @@ class Source:
         return lines[index] if 0 <= index < len(lines) else ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SourceSpan:
     """Columns are counted from 1; the end column is one past the last character."""
 
@@ -58,7 +60,7 @@ class SourceSpan:
         return [f"{number} | {text}", f"{' ' * len(number)} | {carets}"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ModelSpan:
     """A node of an imported model: `resnet.onnx node "conv1" (Conv)`."""
 
@@ -73,7 +75,7 @@ class ModelSpan:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextSpan:
     """A place of which only the text is known."""
 
@@ -86,7 +88,7 @@ class TextSpan:
         return []
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DerivedSpan:
     """The result of a rewrite of several places; `by` names the pass."""
 

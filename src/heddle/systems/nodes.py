@@ -16,68 +16,69 @@ is not needed. Every expression has its type and the line it stands on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from heddle.support.frozen import frozen
 from heddle.systems.types import Field, FunctionType, Sized, Type
 from heddle.systems.words import Global, NativeFunction, Order, PlatformValue, Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Expr:
     type: Type
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Const(Expr):
     value: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Null(Expr):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Local(Expr):
     name: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class GlobalAddress(Expr):
     name: str
     of: Global
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class TextAddress(Expr):
     name: str
     of: Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FunctionAddress(Expr):
     of: NativeFunction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class PlatformConst(Expr):
     of: PlatformValue
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Load(Expr):
     pointer: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FieldAddress(Expr):
     base: Expr
     struct: str
     field: Field
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class ElementAddress(Expr):
     """`count` is the array's where it is known."""
 
@@ -87,7 +88,7 @@ class ElementAddress(Expr):
     count: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Binary(Expr):
     """`op` is one of + - * // % & | ^ << >>."""
 
@@ -96,7 +97,7 @@ class Binary(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Compare(Expr):
     """`op` is one of == != < <= > >=."""
 
@@ -105,7 +106,7 @@ class Compare(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Logic(Expr):
     """`op` is `and` or `or`."""
 
@@ -114,26 +115,26 @@ class Logic(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Not(Expr):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Select(Expr):
     test: Expr
     then: Expr
     other: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Convert(Expr):
     """Between integers, from bool to an integer, and between a pointer and u64 or another pointer."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MinMax(Expr):
     """`op` is `min` or `max`."""
 
@@ -142,19 +143,19 @@ class MinMax(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Magnitude(Expr):
     """abs of a signed integer, as the unsigned one of its width."""
 
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class LeadingZeros(Expr):
     operand: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Call(Expr):
     """The type of a call that gives nothing is an empty tuple."""
 
@@ -162,14 +163,14 @@ class Call(Expr):
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CallAddress(Expr):
     callee: Expr
     signature: FunctionType
     args: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class AtomicOp(Expr):
     """`op` is load, store, exchange, add, sub or compare_exchange; the last one gives whether it did."""
 
@@ -180,7 +181,7 @@ class AtomicOp(Expr):
     orders: tuple[Order, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Copy(Expr):
     """`count` elements of `size_bytes`, or one."""
 
@@ -190,14 +191,14 @@ class Copy(Expr):
     count: Expr | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Fill(Expr):
     to: Expr
     byte: Expr
     count: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Room(Expr):
     """The address of memory of this call's: of `count` elements, or of one."""
 
@@ -205,40 +206,40 @@ class Room(Expr):
     count: Expr | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class CycleCounter(Expr):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class MakeTuple(Expr):
     items: tuple[Expr, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Stmt:
     line: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Assign(Stmt):
     name: str
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Unpack(Stmt):
     names: tuple[str, ...]
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Store(Stmt):
     pointer: Expr
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Update(Stmt):
     """Load, compute as `Binary` does, and store; the address is computed once."""
 
@@ -247,19 +248,19 @@ class Update(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Evaluate(Stmt):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class If(Stmt):
     test: Expr
     then: tuple[Stmt, ...]
     other: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class While(Stmt):
     """`assigned` are the locals that the body assigns to."""
 
@@ -268,22 +269,22 @@ class While(Stmt):
     assigned: frozenset[str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Break(Stmt):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Continue(Stmt):
     pass
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class Return(Stmt):
     value: Expr | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen(kw_only=True)
 class FunctionTree:
     """`body` is empty for a function that is declared only."""
 

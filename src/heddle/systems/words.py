@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 from typing import Any
 
+from heddle.support.frozen import frozen
 from heddle.systems.types import Sized, sized, type_of_word
 
 
@@ -55,7 +56,7 @@ class Linkage(Enum):
 EXPORTED, EXTERNAL = Linkage.EXPORTED, Linkage.EXTERNAL
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class NativeFunction:
     """A declared function. `text` is the instruction of one that is inline IR; `marks` are attributes in the
     text for whoever makes code of it."""
@@ -117,7 +118,7 @@ def _home() -> str:
     return str(sys._getframe(2).f_globals["__name__"])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Global:
     """Memory that lives as long as the library. As an expression it is its address. `initial` is the value
     of an integer; everything else starts as zeros. With the linkage EXPORTED others find it by its name, with
@@ -134,7 +135,7 @@ class Global:
         return sized(type_of_word(self.word))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Text:
     """A constant string, with a zero byte after it. As an expression it is a Pointer[u8]."""
 
@@ -142,7 +143,7 @@ class Text:
     module: str = field(default_factory=_home)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class PlatformValue:
     """An integer that is known when the platform is: `$name` in the text."""
 
@@ -150,7 +151,7 @@ class PlatformValue:
     word: Any
 
 
-@dataclass(frozen=True, eq=False)
+@frozen(slots=False, eq=False)
 class Word:
     """A name that the language gives a meaning; see docs/systems.md."""
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from heddle.runtime.processor import this_processor
+from heddle.support.frozen import frozen
 from heddle.support.settings import available_cores
 
 _CACHE_FOLDER = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """`features` is LLVM's list, "+avx2,-sse4a,..."; cache sizes are 0 where the system does not tell."""
 

@@ -7,11 +7,12 @@ script that asks it. An option that would do nothing is refused.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from heddle.support.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Option:
     """A text, a list of texts (`list`), or a number in `numbers`."""
 
@@ -20,7 +21,7 @@ class Option:
     numbers: range | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TargetKind:
     """`backend` is the module with the record of its code generator. `is_for_processor`: code is for one
     processor, which options name; otherwise for any that the platform's compiler knows. `vector_bits` is how

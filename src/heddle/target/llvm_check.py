@@ -11,13 +11,13 @@ import json
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from heddle.runtime.needs import platform_of
 from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.support.settings import can_start_python, environment_of_python
 from heddle.target.codes import H0105, H0106, H0107
 from heddle.target.features import BASE_FEATURES, CODE_FEATURES, known_processors
@@ -104,7 +104,7 @@ def _example(triple: str) -> str | None:
     return "x86-64-v3 is a level that most processors have" if triple.startswith("x86_64") else None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """The names that LLVM knows, none where it does not tell, and why it refuses a target."""
 

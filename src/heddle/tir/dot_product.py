@@ -12,7 +12,8 @@ contract against the sum above.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from heddle.support.frozen import frozen
 
 DOT_PRODUCT = "dot_product"
 """Annotation of a loop over the factors that lie side by side, directly inside the loop over lanes."""
@@ -23,7 +24,7 @@ accumulators, and inside them those over pairs, rows, lanes and the factors of a
 last one of the data, beyond its end, may be left out: the schedule states that nobody reads their sums."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DotProduct:
     """An instruction for a dot product.
 

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import ForKind, IterType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoopFrame:
     """`for i, j in frame:`: one (min, extent) a variable."""
 
@@ -19,25 +20,25 @@ class LoopFrame:
     annotations: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SBlockFrame:
     name: str
     no_realize: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InitFrame:
     """`with T.init():`"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AttrFrame:
     node: Any
     key: str
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axis:
     """`v = T.axis.spatial(domain, value)`."""
 
@@ -46,38 +47,38 @@ class Axis:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AxisRemap:
     kinds: str
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reads:
     regions: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Writes:
     regions: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Where:
     predicate: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BlockAttrs:
     values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FuncAttrs:
     values: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BufferSpec:
     """The arguments of `T.Buffer`, `T.match_buffer`, `T.alloc_buffer`, ...; `role` says which of them."""
 
@@ -93,12 +94,12 @@ class BufferSpec:
     annotations: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BindValue:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HandleType:
     """`T.handle` as an annotation; with a dtype, a typed pointer."""
 

@@ -11,7 +11,6 @@ packed in the number got, `%k` for the value kind that it is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from heddle.prim.ops import const
 from heddle.prim.signatures import Signature
 from heddle.runtime.dtype import DataType
 from heddle.runtime.native.abi import DLTensor, Value
+from heddle.support.frozen import frozen
 
 VALUE_SIZE_BYTES = Value.layout.size_bytes
 PAYLOAD_OFFSET_BYTES = Value.layout.fields["payload"].offset_bytes
@@ -33,7 +33,7 @@ CALLING_CONV = "calling_conv"
 """The function attribute that says how a lowered function is called: "packed" or "body"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorField:
     """A field of `DLTensor`: its place and dtype; `per_dim` fields point to one int64 a dimension."""
 

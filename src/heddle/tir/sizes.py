@@ -16,7 +16,6 @@ intrinsics; hints.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from heddle.prim.nodes import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp,
 from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -56,7 +56,7 @@ _LARGEST = 1 << 30
 _PLACEHOLDER = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sizes:
     """A function's sizes, in the order in which they are met. Functions of equal `form` differ in their
     `values` alone. `hints` are the positions of those in grains: they decide how fast, not

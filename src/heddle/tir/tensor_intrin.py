@@ -9,14 +9,13 @@ that does what the description does by the implementation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.tir.codes import T0423
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorIntrin:
     """A description and an implementation. Raises: UsageError T0423 where the two do not belong together."""
 

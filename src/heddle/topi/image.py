@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle import te
@@ -13,6 +12,7 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, maximum, minimum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 from heddle.te.codes import E0104
 from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import positions, spatial_letters
@@ -39,7 +39,7 @@ NEAR_HALF = 1e-6
 """Positions this near to the middle of two neighbours are in the middle, as ONNX Runtime takes it."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resize:
     """How positions of the result map to positions of the image, and how values are found there."""
 

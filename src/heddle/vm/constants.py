@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 from math import prod
 from typing import Any
@@ -21,10 +20,11 @@ from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0203, V0309
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LateConstant:
     """A tensor that lies elsewhere: whoever loads the program gives it, by its name, before a machine is
     made."""

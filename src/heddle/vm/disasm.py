@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from string import Formatter
 from typing import Any
 
@@ -11,6 +10,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
+from heddle.support.frozen import frozen
 from heddle.support.span import places_text
 from heddle.vm.constants import Constant, LateConstant
 from heddle.vm.encode import decode_arg
@@ -22,7 +22,7 @@ _ARGUMENT, _CONSTANT, _DTYPE = Kind.ARGUMENT, Kind.CONSTANT, Kind.DTYPE
 _ARG_REGISTER, _ARG_FUNCTION, _ARG_IMMEDIATE = ArgKind.REGISTER, ArgKind.FUNCTION, ArgKind.IMMEDIATE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Shown:
     """An operand in a template: `{name}` is its text, `{name.value}` its value."""
 

@@ -14,9 +14,11 @@ The encoder and decoder (`encode.py`), the listing (`disasm.py`), the verifier (
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, Flag, IntEnum, auto
 from typing import Any
+
+from heddle.support.frozen import frozen
 
 
 class Kind(Enum):
@@ -73,7 +75,7 @@ VM_STATE = VOID + 1
 UNDEFINED_ARGS = -2  # num_args of a function that was declared and not defined
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Operand:
     """An operand of an instruction.
 
@@ -103,7 +105,7 @@ ONE, LIST, WORDS, COUNT = range(4)
 """Forms of an operand in words: one word, a list, a fixed number of words above one, a list's length."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Places:
     """Where the values of an instruction lie that are asked for most often, as indices into `values`.
 
@@ -140,7 +142,7 @@ def _places(operands: tuple[Operand, ...], fields: tuple[Operand, ...]) -> Place
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spec:
     """One instruction.
 
@@ -208,7 +210,7 @@ class Spec:
         return kinds == [Kind.OFFSET] and Effect.ENDS in self.effects
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstructionSet:
     """The instructions of one machine.
 
@@ -244,7 +246,7 @@ class InstructionSet:
         yield from dict.fromkeys(operand for spec in self.instructions for operand in spec.operands)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Instruction:
     """A decoded instruction. `values` belong to `spec.fields`: an int for each operand of one word, a tuple
     of ints for a list or a dtype.

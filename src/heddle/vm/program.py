@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from heddle.support.frozen import frozen
 from heddle.support.span import Span
 from heddle.vm.constants import Constant
 from heddle.vm.encode import decode
@@ -14,7 +15,7 @@ CHECKS_LIFETIMES = "checks_lifetimes"
 """The metadata entry ("yes") of programs that are run with checks of lifetimes."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FunctionRow:
     """A row of the function table. Instructions are `start` up to `end`; both are 0 for functions without
     bytecode.
@@ -34,7 +35,7 @@ class FunctionRow:
         return self.end > self.start
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """What an executable holds, in the instructions of `isa`. `line_table` maps instructions to the places
     they came from; `memory_scopes` maps constants to the memory they belong in; `metadata` is free-form."""

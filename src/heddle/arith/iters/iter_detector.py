@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
@@ -25,13 +24,14 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.ops import ceildiv, conjuncts, maximum, minimum
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 
 
 class NotAffineError(Exception):
     """Raised and caught inside detection; its text becomes an entry of `IterMapResult.errors`."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Constraint:
     """lower <= sum(splits) < upper; either end may be None."""
 

@@ -9,16 +9,17 @@ i, j in [0, n), [0, m):     [i * m + j]            fused, extent n * m          
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
 from heddle.arith.iters.iter_detector import IterMapDetector, NotAffineError, const_scale
 from heddle.arith.iters.iter_nodes import IterMapLevel, IterSumExpr, iter_value
 from heddle.prim.nodes import PrimExpr, Range, Var, as_expr, constant
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IterMapResult:
     """`indices` is empty where detection failed; `errors` says why. No padding is ever introduced."""
 

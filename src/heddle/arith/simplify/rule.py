@@ -6,7 +6,6 @@ Rule("min-of-sum", pmin(x + y, x + z), x + pmin(y, z), algebra="addition is mono
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith.const_int_bound import bound_of
@@ -26,6 +25,7 @@ from heddle.arith.simplify.pattern import (
 from heddle.arith.terms import is_index_dtype
 from heddle.prim.nodes import BinaryExpr
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 
 class Match:
@@ -66,7 +66,7 @@ class Match:
 Guard = Callable[[Match], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rule:
     """pattern → replacement where `when` holds.
 
@@ -94,7 +94,7 @@ def _in_domain(dtype: DataType, domain: str) -> bool:
     return dtype.is_bool if domain == "bool" else dtype.is_int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CompiledRule:
     rule: Rule
     match: Matcher

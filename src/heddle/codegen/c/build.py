@@ -5,7 +5,6 @@ asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 from heddle.codegen.c.module import emit_functions
@@ -19,6 +18,7 @@ from heddle.ir.module import IRModule
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.needs import Needs
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.support.names import is_c_name
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
@@ -32,7 +32,7 @@ _OPENING = """/* Made by heddle. Portable C99; the header comes with heddle. */
 """
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """The text of functions, without the lines that include headers; what they call of the host; the memory
     that kernels take (`ModuleWriter`)."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from heddle.runtime.native.library import kernel_symbol
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.constants import Constant, LateConstant, not_loaded
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import Program
@@ -36,7 +36,7 @@ _HEAD = "{{HEDDLE_IMMORTAL, {kind}, 0, {{NULL}}, 0}}"
 _LINE = 12
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CProgram:
     """The text of the file, the bytes of the weights' file (None where they are arrays), and sizes:
     `constant_bytes` of all constants, `arena_bytes` of the memory that the program takes, 0 where it comes

@@ -28,6 +28,7 @@ from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import BufferLoad, BufferStore, Stmt
 
 
@@ -58,7 +59,7 @@ class Emitter(Protocol):
         """Branch weights: the first way is hardly ever taken."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Waiting:
     """A check that is looked at where its loop ends. `slot` has whether an index was outside, or, where a
     condition guards the check, the first iteration that met one. `bound` are the variables of the loop's body

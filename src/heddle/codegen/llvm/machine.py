@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 from heddle.codegen.codes import G0102
 from heddle.codegen.llvm.object_code import MachineOptions, optimized, target_machine
 from heddle.support.diagnostics import InternalError
+from heddle.support.frozen import frozen
 from heddle.target import Target
 
 
@@ -23,7 +23,7 @@ def data_layout(target: Target) -> str:
     return str(target_machine(machine_options(target)).target_data)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineCode:
     object_code: bytes
     assembly: str = ""

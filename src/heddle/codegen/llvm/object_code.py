@@ -15,18 +15,20 @@ import json
 import os
 import struct
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
 from typing import Any, BinaryIO
 
 import llvmlite.binding as llvm
+
+from heddle.support.frozen import frozen
 
 REQUEST_HEAD = struct.Struct("<QQ")
 ANSWER_HEAD = struct.Struct("<BQ")
 DONE, REFUSED = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MachineOptions:
     """What LLVM is told about the target. `opt_level`: 0 to 3, the effort of optimiser and code generator."""
 

@@ -10,7 +10,6 @@ Over 450 lines: a table with an emitter for each builtin, in the order of `heddl
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_conversions import (
@@ -84,6 +83,7 @@ from heddle.runtime.native.abi import (
 )
 from heddle.runtime.native.ir_types import field_offset, ir_struct
 from heddle.runtime.native.library import kernel_symbol
+from heddle.support.frozen import frozen
 from heddle.tir.kernel_abi import TENSOR_FIELDS
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.program_abi import VOID
@@ -153,7 +153,7 @@ def _sizes(emitter: ProgramEmitter, operand: Expr) -> tuple[str, str] | None:
     return count, emitter.out.value(f"load ptr, ptr {emitter.sizes_out}")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Heap:
     """A shape heap: the address of its first element, and how many it has."""
 

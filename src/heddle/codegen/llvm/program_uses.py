@@ -13,7 +13,6 @@ The bytecode decides: what is passed on, returned, put into a tuple or given to 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from heddle.codegen.program_steps import (
     FrameReads,
@@ -31,6 +30,7 @@ from heddle.codegen.program_steps import (
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import Call
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.program_abi import VOID
 
 _PREFIX = "vm.builtin."
@@ -40,7 +40,7 @@ _JUMPS = {"tir.vm_goto": 0, "tir.vm_branch": 1}
 """Statements that jump, with the operand that is the label."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Read:
     """An operand: of a step, or of a statement that is no call."""
 
@@ -49,7 +49,7 @@ class _Read:
     step: Step | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FrameTensor:
     """A tensor that lies in the frame. `source` is the register of its storage, or of the tensor it views."""
 
@@ -59,7 +59,7 @@ class FrameTensor:
     is_view: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShapeSlot:
     """The memory of sizes that lie in the frame. `known`: those that no run changes."""
 
@@ -67,7 +67,7 @@ class ShapeSlot:
     known: tuple[int | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorSlot:
     """Where a tensor of the frame lies, and the memory of its sizes. `known`: sizes that no run changes."""
 

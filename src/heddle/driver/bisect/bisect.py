@@ -18,12 +18,13 @@ from heddle.driver.inputs import Array, make_arguments
 from heddle.driver.models import find_uncompiled, import_model
 from heddle.driver.targets import as_target
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 ENGINES = ("onnxruntime", "interpreter")
 """Whose outputs are right: ONNX Runtime's, or those of Heddle's graph interpreter."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BisectOptions:
     """`given` are arrays by input name, `dims` values of free dimensions; others are made up from `seed`."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,12 @@ from heddle.ir.module import IRModule
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.runtime.device import cpu
 from heddle.support.diagnostics import HeddleError
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.vm.relax import VirtualMachine
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """What programs are compiled with. `exec_mode`: "compiled" or "bytecode"."""
 
@@ -33,7 +33,7 @@ class Setup:
     function: str = "main"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Case:
     """A module, the arguments of a function of it in order, and the outputs that another engine gave."""
 

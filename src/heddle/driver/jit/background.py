@@ -20,7 +20,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from heddle.driver.jit.request import Request, Setup, read_executable, write_pro
 from heddle.ir.module import IRModule
 from heddle.support.collection import collection_paused
 from heddle.support.forks import ForkLock, Rank
+from heddle.support.frozen import frozen
 from heddle.support.settings import can_start_python, environment_of_python
 from heddle.vm.executable import Executable
 
@@ -36,7 +37,7 @@ TURN_S = 1e-4
 MAX_STARTS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What became of a request: a program, or what failed. `compile_s`: seconds in the other process;
     `begin_s`: when loading began, by `time.perf_counter`."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from heddle.support.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class Swap:
     """One attempt to put faster code in place.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -26,6 +26,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.module import module_sections, modules_from_sections
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
 from heddle.target import Target
 from heddle.vm.constants import Constant, LateConstant
@@ -36,7 +37,7 @@ SHARED_BYTES = 1 << 12
 """Constants of at least so many bytes are kept once for all programs of a graph: those of the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Setup:
     """What every program of a graph is compiled with. `machine` is "relax" or "relay"."""
 
@@ -69,7 +70,7 @@ def setup_for(machine: str, target: Target, exec_mode: str, precision: str) -> S
     return Setup(machine, str(target), exec_mode, precision, asdict(current_limits()), passes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A program to compile: with `sizes`, for these values of free dimensions of `function` alone."""
 

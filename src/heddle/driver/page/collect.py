@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from heddle.codegen.backend import backend_of
 from heddle.driver.debug import profile_run
@@ -34,12 +34,13 @@ from heddle.lower.codegen_vm import vm_codegen
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import HeddleError
+from heddle.support.frozen import frozen
 from heddle.vm.relax import VMExecutable
 
 _STAGES = ("legalized", "fused", "scheduled")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PageOptions:
     """How a model is compiled, and which call is shown, as in `CompileOptions` and `RunOptions`. Without
     `with_run` nothing is run, and the page has no time line and no roofline."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import gzip
 import json
 from base64 import b64encode
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
 
 from heddle.driver.page.facts import Facts
+from heddle.support.frozen import frozen
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -58,7 +58,7 @@ def render(facts: Facts) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Page:
     """Facts as a page, which notebooks show in a frame of its own."""
 

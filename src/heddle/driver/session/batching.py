@@ -22,9 +22,10 @@ from heddle.driver.session.errors import SessionClosedError
 from heddle.driver.signature import Signature
 from heddle.runtime.size_text import names_in
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batching:
     """How requests may be joined along their first axis.
 

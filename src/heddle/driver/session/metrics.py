@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
+
+from heddle.support.frozen import frozen
 
 _CLASSES_OF_A_DOUBLING = 16
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LatencySummary:
     """Seconds from a request's arrival to its result. Percentiles are right to about 4 percent."""
 
@@ -21,7 +23,7 @@ class LatencySummary:
     max_s: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionMetrics:
     """Counts since the session began. `num_failed` are requests that ended with an error, `num_timed_out`
     those whose callers waited no longer. `num_calls` are calls of the program: with batching fewer than the

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto
@@ -13,9 +12,10 @@ from heddle.frontend.onnx.load import loaded_model
 from heddle.frontend.onnx.proto import dtype_name, plain_domain, tensor_shape
 from heddle.frontend.onnx.survey import survey
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Description:
     """`inputs` and `outputs` are pairs of a name and a type's text; `operators` has an entry for each node,
     those of subgraphs and of the model's functions included. `size_bytes` counts files of external data,

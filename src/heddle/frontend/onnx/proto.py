@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from heddle.frontend.onnx.stored_data import message_without_data
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import empty
 from heddle.support.diagnostics import FormatError, HeddleError, ImportModelError
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.reading import open_file
 
@@ -55,7 +56,7 @@ _PACKED = {"int4": 4, "uint4": 4, "int2": 2, "uint2": 2, "float4_e2m1fn": 4}
 MAX_ELEMENTS = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LoadedModel:
     """A decoded model, the name that messages call it by, and the folder that its external data may lie
     in."""
@@ -250,7 +251,7 @@ def _stated_bytes(tensor: TensorProto, entries: Mapping[str, str], key: str) -> 
 # ---- attributes and nodes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A node as plain values: names of inputs ("" for one left out), outputs, and attributes by name.
     `tensor_dtypes` are the element types of tensors among them: arrays store fewer bits in a byte."""

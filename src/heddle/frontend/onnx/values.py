@@ -21,6 +21,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
+from heddle.support.frozen import frozen
 
 MAX_CONTENT = 256
 """Constants with more elements are never taken for shapes."""
@@ -33,7 +34,7 @@ Content = np.ndarray
 """An array of PrimExpr: int64 or bool, or float64 for scales on their way to a dimension."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceKind:
     """A sequence that exists when the model runs; `element` says what is known of its elements: of an empty
     one the element type alone."""
@@ -42,14 +43,14 @@ class SequenceKind:
     is_empty: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TextKind:
     """A tensor of strings."""
 
     ndim: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OptionalKind:
     """A value that may be missing when the model runs."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from heddle.prim.intrinsics import erf, exp, log1p, sigmoid, tanh
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum, select
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.topi.broadcast import elementwise
 from heddle.topi.dims import positive_axis
 from heddle.topi.reduce import accumulator
@@ -28,7 +28,7 @@ _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 _GELU_TANH_SCALE, _GELU_TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Activation:
     """`scalar(attrs, x)` in loops, `reference(attrs, x)` in float64. Bounds come first in `minimum` and
     `maximum`, whose second operand is the result where one is NaN: NaN stays.

@@ -6,7 +6,6 @@ for each item of an axis; they need not be constant, and fold where they are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,9 +17,10 @@ from heddle.ir.expr import Constant, Expr
 from heddle.ops.relay_names.rules import axis_from, dims_of, rank, tensor_type, whole
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Affine:
     """How integers are meant: along `axis` where scale or zero point are vectors."""
 

@@ -35,6 +35,7 @@ from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 _MAX_WAYS = 8
 """Ways through branches that are followed apart; beyond, all that may be alive is taken to be."""
@@ -50,7 +51,7 @@ _NO_MEMORY = (
 _VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.view_reshape")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PeakMemory:
     """The sums of which the greatest is the peak, and the storages that the function's result keeps."""
 

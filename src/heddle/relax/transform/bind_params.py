@@ -9,15 +9,15 @@ A value's shape says what the symbolic dimensions of its parameter are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.binding import bind_params
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BindParams(Pass):
     """`params` maps names or variables of the function's parameters to arrays, tensors or numbers.
 

@@ -6,7 +6,6 @@ x: R.Tensor((n, m), "float32")      →      x: R.Tensor((16, m), "float32")    
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.binding import BindingError, bind_symbolic_vars, symbolic_dims
@@ -15,9 +14,10 @@ from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.support.diagnostics import did_you_mean
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BindSymbolicVars(Pass):
     """`binding_map` maps names or variables to numbers or expressions. Without `func_name`, every function
     has those dimensions bound that it has.

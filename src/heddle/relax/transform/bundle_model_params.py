@@ -9,7 +9,6 @@ def main(x, w, b):                             def main(x, model_params):
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
@@ -22,9 +21,10 @@ from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.types import TupleType
 from heddle.ir.visitor import Rewriter
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BundleModelParams(Pass):
     """Applies to functions with `num_input`; calls of them inside the module pass the tuple."""
 

@@ -7,7 +7,6 @@ z = R.add(t[0], t[1])
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -21,9 +20,10 @@ from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CanonicalizeBindings(FunctionPass):
     """Requires the normal form. Bindings that nothing uses any more are removed; `keep_packed_calls` as in
     DeadCodeElimination.

@@ -24,11 +24,12 @@ from heddle.ir.expr import Call, Expr, Function, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import IntImm
+from heddle.support.frozen import frozen
 
 Check = Callable[[Expr, list[Expr]], bool]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CombineParallelMatmul(FunctionPass):
     """Combines products of one dataflow block where the right sides have the same leading dimensions and
     constant last ones. `check(left, rights)` may refuse a group.

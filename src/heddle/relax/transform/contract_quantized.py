@@ -22,7 +22,7 @@ difference from its zero point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.fold_constant import FoldConstant
+from heddle.support.frozen import frozen
 from heddle.tir.schedule.channels import fills_dot_products
 
 DIFFERENCE, SUM, REAL = "int16", "int32", "float32"
@@ -72,7 +73,7 @@ def _is_product_of_integers(node: object) -> bool:
     return "out_dtype" in node.attrs and str(node.attrs.out_dtype) == SUM
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tensor:
     """What stands for the real numbers (values - zero) * scale; `axis` is that of scales, where they are not
     one for all."""

@@ -9,7 +9,6 @@ _ = R.print(x2)                            x2 = R.multiply(x1, x1)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.nodes import Binding, BindingBlock, SeqExpr
@@ -20,9 +19,10 @@ from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ConvertToDataflow(FunctionPass):
     """Runs of fewer than `min_size` bindings stay as they are; so do existing dataflow blocks next to which
     there is nothing to take in.

@@ -9,7 +9,6 @@ return z                           return z
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
@@ -20,9 +19,10 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.visitor import walk
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class DeadCodeElimination(Pass):
     """Functions with a global_symbol are what others may call: they are kept with all that they call, and so
     are `entry_functions`, which may be private. A call of an unknown function (a parameter, say) is kept,

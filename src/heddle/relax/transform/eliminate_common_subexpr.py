@@ -7,7 +7,6 @@ c = R.add(a, b)                   c = R.add(a, a)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.nodes import SeqExpr
@@ -17,6 +16,7 @@ from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.runtime.tensor import Tensor
+from heddle.support.frozen import frozen
 
 LARGE_BYTES = 1024
 """Constants of more bytes are the same only where they are one object: reading all weights takes too long."""
@@ -26,7 +26,7 @@ def _is_large(value: Any) -> bool:
     return isinstance(value, Tensor) and value.size_bytes > LARGE_BYTES
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class EliminateCommonSubexpr(FunctionPass):
     """`call_only` leaves tuples and items of tuples alone."""
 

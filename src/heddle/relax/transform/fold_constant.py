@@ -8,7 +8,6 @@ limits of `heddle.config`. Conversions may widen elements: weights of a few bits
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -25,13 +24,14 @@ from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext, map_functions
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import FloatImm, IntImm
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
 
 MAX_FREE_BYTES = 1 << 16
 """Results of up to this size are folded however small their inputs are."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class FoldConstant(FunctionPass):
     """Requires the normal form. What goes beyond a limit (`heddle.config`) is left to run time too, and so
     are calls of the operators in `keep`."""

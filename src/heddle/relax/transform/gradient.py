@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
@@ -23,9 +22,10 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
 from heddle.relax.transform.dead_code_elimination import remove_unused_bindings
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gradient(Pass):
     """Add a function `NAME_adjoint` beside a function: it gives the same result and the gradients of its
     arguments.

@@ -13,7 +13,6 @@ So the whole model need not be in memory at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.op_builder import graph_expr
@@ -24,9 +23,10 @@ from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.ir.types import AnyType
 from heddle.prim.nodes import constant
 from heddle.relax.lazy_params import Fetch, Give, LazyRewriter
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LazyTransformParams(Pass):
     """Applies to functions whose name ends in `transform_params`; inputs (`num_input`) stay parameters.
 

@@ -39,11 +39,12 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 SUFFIX = "transform_params"
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LiftTransformParams(Pass):
     """Applies to functions with `num_input`. `shared_transform`: False gives each a function of its own,
     `NAME_transform_params`; True, or a list of names, makes one `transform_params` for all (or those), of

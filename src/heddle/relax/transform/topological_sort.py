@@ -12,7 +12,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
@@ -23,12 +22,13 @@ from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Var as PrimVar
+from heddle.support.frozen import frozen
 
 _ORDERS = ("depth-first", "breadth-first")
 _DIRECTIONS = ("from-inputs", "from-outputs")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class TopologicalSort(FunctionPass):
     """`direction`: "from-inputs" places each binding after what it needs, "from-outputs" works back
     from what the block gives. Ties keep the order that the program had.

@@ -7,7 +7,6 @@ y = R.to_vdevice(z, "llvm:1")                                  y = R.to_vdevice(
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.codes import R0207
@@ -19,9 +18,10 @@ from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class UpdateVDevice(Pass):
     """Every mention of the old device, in types, constants and operators, becomes the new one.
 

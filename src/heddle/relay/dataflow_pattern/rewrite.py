@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
@@ -20,6 +19,7 @@ from heddle.relay.placement import operands, parts, post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 _ROUNDS = 100
 PARTITIONED = "PartitionedFromPattern"
@@ -44,7 +44,7 @@ class DFPatternCallback:
         raise NotImplementedError("override callback")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Match:
     root: Any
     matcher: Matcher

@@ -7,7 +7,6 @@ where the integers cannot say what the floats did.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -20,9 +19,10 @@ from heddle.relay.codes import Q0502
 from heddle.relay.transform.rewriting import along, array_of, call, rank, sizes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TensorAffineType:
     """Integers q that mean the floats (q - zero_point) * scale. Scales are float32 and zero points int32,
     scalars or one for each place along `axis`."""
@@ -44,14 +44,14 @@ class TensorAffineType:
         return is_same and (self.is_scalar or self.axis == other.axis)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TupleAffineType:
     """What the fields of a tuple mean."""
 
     types: tuple[TensorAffineType, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """A call of an operator on floats, and its arguments as integers; what is constant has no type and is of
     floats. `wanted` is what the result is quantised to behind further operators; None where it is not."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
 from heddle.relay.codes import Q0101
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 
 MODES = ("global_scale", "max", "percentile", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
@@ -32,7 +33,7 @@ def kind2str(kind: int) -> str:
     return known[kind]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QConfig:
     """Settings of `quantize`; a context in which they hold.
 

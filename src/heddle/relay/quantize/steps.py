@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from heddle.relay.quantize.context import quantize_context
 from heddle.relay.transform.rewriting import array_of, call, dtype_of, is_call, rewrite_nodes
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 _CONV, _DENSE, _HINT = "nn.conv2d", "nn.dense", "annotation.cast_hint"
 SIMULATED = "relay.op.annotation.simulated_quantize"
@@ -60,7 +60,7 @@ class _Step(Pass):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizePartition(_Step):
     """Mark both factors of each product of float32 with constant weights that is to be quantised.
 
@@ -93,7 +93,7 @@ class QuantizePartition(_Step):
         return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizeAnnotate(_Step):
     """Simulate what integers will do to the marked factors of products; without marks, QuantizePartition sets
     them first.
@@ -112,7 +112,7 @@ class QuantizeAnnotate(_Step):
         return _simulated(main)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QuantizeRealize(_Step):
     """Compute on integers what is simulated so far.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function
@@ -10,9 +9,10 @@ from heddle.ir.module import IRModule
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.arranged import arranged
 from heddle.relay.transform.rewriting import TypedPass
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AlterOpLayout(TypedPass):
     """Let functions of users say in which layouts calls are computed.
 

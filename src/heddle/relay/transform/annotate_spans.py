@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.text import parse
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class AnnotateSpans(Pass):
     """Write the program and read it again: the place of each expression is that in the program's text.
 

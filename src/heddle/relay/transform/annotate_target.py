@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Function, Tuple, TupleGetItem
@@ -15,9 +14,10 @@ from heddle.relay.placement import post_order
 from heddle.relay.transform.compiler_regions import BEGIN, END, inputs_of
 from heddle.relay.transform.merge_composite import COMPOSITE
 from heddle.relay.transform.rewriting import TypedPass, call, is_call, rewrite_nodes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AnnotateTarget(TypedPass):
     """Mark the calls that a compiler takes, each as a region of its own.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.transform.combine_parallel_batch_matmul import CombineParallelBatchMatmul
 from heddle.relay.transform.combine_parallel_conv2_d import CombineParallelConv2D
 from heddle.relay.transform.combine_parallel_dense import CombineParallelDense
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BatchingOps(Pass):
     """CombineParallelConv2D, CombineParallelDense and CombineParallelBatchMatmul, of 3 branches or more.
 

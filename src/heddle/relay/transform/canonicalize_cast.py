@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.relay.transform.rewriting import TypedPass, call, dtype_of, is_call, rewrite_nodes
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 _MOVES = (
     "reshape",
@@ -23,7 +23,7 @@ _MOVES = (
 """Operators that give the same elements for every dtype."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CanonicalizeCast(TypedPass):
     """Let casts to wider dtypes follow operators that only move elements, so that less is moved.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.transform.rewriting import RewritePass, along, call, is_call, rank
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CanonicalizeOps(RewritePass):
     """Write `nn.bias_add` as an addition.
 

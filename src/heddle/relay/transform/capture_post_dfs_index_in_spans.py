@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Expr, Function, Var
@@ -12,10 +11,11 @@ from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import rebuild
 from heddle.relay.placement import operands, post_order
+from heddle.support.frozen import frozen
 from heddle.support.span import TextSpan
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CapturePostDfsIndexInSpans(Pass):
     """Say of each expression of `main` its number, operands before what uses them, and that of its dominator:
     the first expression behind it that all ways from it to the result go through.

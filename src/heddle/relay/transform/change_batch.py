@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -15,9 +14,10 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.prim.nodes import constant
 from heddle.relay.builders import replace_vars
 from heddle.relay.transform.rewriting import map_relay
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ChangeBatch(Pass):
     """Give parameters another size of batches. `data` maps each to the number of its axis of batches.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function, Tuple
@@ -13,9 +12,10 @@ from heddle.ir.pass_options import option
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CombineParallel(TypedPass):
     """What the passes share: `min_num_branches` calls at least become one."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.transform.combine_parallel import CombineParallel, joined, slices
 from heddle.relay.transform.rewriting import call, dtype_of, is_call, sizes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CombineParallelBatchMatmul(CombineParallel):
     """Multiply one batch with the columns of several at once.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.structural import structural_hash
 from heddle.relay.transform.combine_parallel import CombineParallel, joined, slices
 from heddle.relay.transform.rewriting import call, dtype_of, is_call, rank, sizes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CombineParallelConv2D(CombineParallel):
     """Convolve one image with the kernels of several convolutions at once.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
@@ -17,6 +16,7 @@ from heddle.relay.transform.copying import with_own_bindings
 from heddle.relay.transform.merge_composite import COMPOSITE
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.relay.typed import infer_module
+from heddle.support.frozen import frozen
 
 EXTERN = "Extern"
 """The attribute of a function whose code is elsewhere."""
@@ -28,7 +28,7 @@ def _is_for(func: Any, compiler_filter: str) -> bool:
     return compiler is not None and compiler_filter in ("", compiler)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MarkCompilerFunctionsAsExtern(Pass):
     """Give the functions that a compiler took the attribute `Extern` in the place of `Compiler`.
 
@@ -56,7 +56,7 @@ def _as_extern(func: Any) -> Any:
     return replace(func, attrs=attrs_of({**kept, EXTERN: 1}))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class InlineCompilerFunctionsBoundTo(Pass):
     """Write the functions of some names that a compiler was to take where they are called, and the functions
     with the attribute `Composite` in them, and leave them out.
@@ -100,7 +100,7 @@ def _body(func: Any, args: Sequence[Any]) -> Any:
     return replace_vars(func.body, dict(zip(func.params, args, strict=True)))
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class OutlineCompilerFunctionsWithExistingGlobalSymbols(Pass):
     """Make functions of the module of those that are called in place and say for which compiler and by which
     name they are.

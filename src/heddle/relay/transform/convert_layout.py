@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function
@@ -13,9 +12,10 @@ from heddle.relay.op import lookup
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.arranged import arranged
 from heddle.relay.transform.rewriting import TypedPass
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class ConvertLayout(TypedPass):
     """Compute operators in other layouts: `desired_layouts` has those of data and kernel by operator, and
     `"default"` is the usual layout of a kernel beside that of the data.

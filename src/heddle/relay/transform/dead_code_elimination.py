@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function, Var
@@ -13,9 +12,10 @@ from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.copying import with_values
 from heddle.relay.transform.effects import has_effects
 from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DeadCodeElimination(TypedPass):
     """Leave out lets whose variable is not used, where their values have no effects.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
@@ -14,9 +13,10 @@ from heddle.relay.transform.compiler_regions import COMPILER
 from heddle.relay.transform.copying import with_own_bindings
 from heddle.relay.transform.rewriting import RewritePass, rewrite_nodes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DefuseOps(RewritePass):
     """Undo fusion.
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from heddle.relay.builders import const
 from heddle.relay.transform.rewriting import RewritePass, array_of, call, dtype_of, is_call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DivToMul(RewritePass):
     """Multiply with the reciprocal of a constant of floats.
 

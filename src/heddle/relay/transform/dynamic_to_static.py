@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function, GlobalVar
@@ -13,11 +12,12 @@ from heddle.relay.placement import post_order
 from heddle.relay.transform.fold_constant import FoldConstant
 from heddle.relay.transform.rewriting import TypedPass, array_of, call, is_call, rewrite_nodes
 from heddle.relay.typed import infer_expr
+from heddle.support.frozen import frozen
 
 _ROUNDS = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DynamicToStatic(TypedPass):
     """Give operators of `dyn` their sizes as attributes where these are known.
 

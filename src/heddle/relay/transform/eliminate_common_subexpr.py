@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Function, TupleGetItem
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal, structural_hash
 from heddle.relay.transform.rewriting import TypedPass, is_pure_operator, rewrite_nodes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EliminateCommonSubexpr(TypedPass):
     """Share calls of one operator with the same attributes and arguments, and projections of one tuple.
 

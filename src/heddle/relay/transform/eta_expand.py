@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Function, GlobalVar, Var
@@ -11,9 +10,10 @@ from heddle.ir.type_data import Constructor, TypeCall
 from heddle.ir.types import FuncType
 from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EtaExpand(TypedPass):
     """Wrap constructors (`expand_constructor`) and global functions (`expand_global_var`) used as values.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Function, Tuple, TupleGetItem
@@ -22,12 +21,13 @@ from heddle.relay.qnn.fake_quantization import (
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, call, is_call
 from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.frozen import frozen
 
 KEY = "FTVMFakeQuantizationToInteger"
 _FROM, _TO = "qnn.dequantize", "qnn.quantize"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FakeQuantizationToInteger(TypedPass):
     """Compute on integers what lies between `qnn.dequantize` and `qnn.quantize`.
 

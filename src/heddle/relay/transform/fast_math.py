@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.transform.rewriting import RewritePass, call, is_call
+from heddle.support.frozen import frozen
 
 _FAST = {"exp": "fast_exp", "erf": "fast_erf", "tanh": "fast_tanh", "nn.softmax": "nn.fast_softmax"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FastMath(RewritePass):
     """Take approximations of `exp`, `erf`, `tanh` and `nn.softmax`.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.gradient import Cotangent, added, backwards, is_differentiable
@@ -22,9 +21,10 @@ from heddle.relay.transform.rewriting import map_relay
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.words import RelayWords
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FirstOrderGradient(Pass):
     """Give each function of the module its gradient, as `gradient(mode="first_order")` does.
 

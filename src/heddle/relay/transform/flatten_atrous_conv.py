@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.transform.fold_explicit_padding import both_sides
 from heddle.relay.transform.rewriting import RewritePass, call, is_call
+from heddle.support.frozen import frozen
 
 _LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlattenAtrousConv(RewritePass):
     """Write a convolution between `nn.space_to_batch_nd` and `nn.batch_to_space_nd` as one with gaps.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -17,10 +16,11 @@ from heddle.relay.interpreter import RelayInterpreter
 from heddle.relay.transform.rewriting import TypedPass, is_call, is_pure_operator, rewrite_nodes, sizes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import HeddleError
+from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldConstant(TypedPass):
     """Compute what is known when a program is compiled.
 

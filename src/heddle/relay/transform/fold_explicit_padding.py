@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from heddle.relay.transform.rewriting import RewritePass, array_of, call, dtype_of, is_call
+from heddle.support.frozen import frozen
 
 _LAYOUTS = {f"nn.conv{n}d": ("data_layout", n) for n in (1, 2, 3)}
 _LAYOUTS |= {f"nn.{kind}_pool{n}d": ("layout", n) for n in (1, 2, 3) for kind in ("max", "avg")}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldExplicitPadding(RewritePass):
     """Take `nn.pad` of spatial axes into a convolution or pooling.
 

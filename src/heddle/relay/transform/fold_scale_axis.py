@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.transform.backward_fold_scale_axis import BackwardFoldScaleAxis
 from heddle.relay.transform.fold_constant import FoldConstant
 from heddle.relay.transform.forward_fold_scale_axis import ForwardFoldScaleAxis
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldScaleAxis(Pass):
     """BackwardFoldScaleAxis, ForwardFoldScaleAxis and FoldConstant: what a normalisation leaves behind a
     convolution with constant weights becomes part of them.

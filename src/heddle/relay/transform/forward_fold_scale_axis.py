@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function
@@ -21,9 +20,10 @@ from heddle.relay.transform.scaled_channels import (
     with_scale,
 )
 from heddle.relay.typed import infer_expr
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ForwardFoldScaleAxis(TypedPass):
     """Multiply the weight of a convolution or `nn.dense` in the place of its data's channels.
 

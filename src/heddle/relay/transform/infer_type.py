@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import Type
 from heddle.relay.typed import infer_local, infer_module
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InferType(Pass):
     """Find the types of Relay functions.
 

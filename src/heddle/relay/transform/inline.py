@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Function, GlobalVar
@@ -12,12 +11,13 @@ from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
 from heddle.relay.transform.copying import with_own_bindings
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
+from heddle.support.frozen import frozen
 
 INLINE = "Inline"
 """The attribute of a function that is written where it is called."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inline(Pass):
     """Write functions with the attribute `Inline` where they are called, and leave them out.
 

@@ -17,12 +17,13 @@ from heddle.relay.builders import replace_vars, without_type
 from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
 from heddle.relay.typed import infer_module
+from heddle.support.frozen import frozen
 
 CLOSURE = "Closure"
 """The attribute of a function that gives a function, with what that captures bound."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LambdaLift(Pass):
     """Move functions into the module.
 

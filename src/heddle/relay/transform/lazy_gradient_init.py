@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -22,13 +21,14 @@ from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.rewriting import is_call, map_relay, sizes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.relay.typed import infer_module
+from heddle.support.frozen import frozen
 
 _CELL = GlobalTypeVar("GradCell")
 _MADE = {"zeros": "Zero", "zeros_like": "Zero", "ones": "One", "ones_like": "One"}
 _JOINED = {"add": "AddGradCell", "multiply": "MultiplyGradCell"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LazyGradientInit(Pass):
     """Make zeros and ones only where an operator other than a sum or product needs them.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.rewriting import RewritePass, is_call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Legalize(RewritePass):
     """Let functions of users say what calls become.
 

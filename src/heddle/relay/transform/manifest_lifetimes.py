@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -14,11 +13,12 @@ from heddle.relay.nodes import Let
 from heddle.relay.placement import operands, post_order
 from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.rewriting import TypedPass, call, is_call, rewrite_nodes
+from heddle.support.frozen import frozen
 
 KILL = "memory.kill"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ManifestLifetimes(TypedPass):
     """Say behind the last use of a let's variable that it is not needed any more.
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.relay.transform.compiler_regions import BEGIN, Regions, inputs_of, unmarked
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, is_call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MergeCompilerRegions(TypedPass):
     """Leave out the marks between regions of one compiler that follow each other.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function
@@ -12,12 +11,13 @@ from heddle.ir.node import replace
 from heddle.relay.dataflow_pattern import DFPattern, partition
 from heddle.relay.transform.rewriting import TypedPass
 from heddle.relay.typed import infer_expr
+from heddle.support.frozen import frozen
 
 COMPOSITE = "Composite"
 """The attribute of a function with the name of what it is."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MergeComposite(TypedPass):
     """Make functions of what patterns fit, in the order of the table.
 

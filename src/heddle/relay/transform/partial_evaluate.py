@@ -38,10 +38,11 @@ from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import HeddleError
+from heddle.support.frozen import frozen
 from heddle.support.trampoline import Recursion, run
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartialEvaluate(TypedPass):
     """Compute what is known: functions are written where they are called, branches and clauses that are known
     are chosen, cells are followed, operators on constants become constants.
@@ -76,7 +77,7 @@ def _is_plain(func: Any) -> bool:
     return is_relay(func) and set(func.attrs) <= {INLINE, "global_symbol"}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Value:
     """What stands for a value in the new program, and what is known of it.
 
@@ -89,18 +90,18 @@ class _Value:
     size: float = math.inf
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Data:
     constructor: Constructor
     fields: tuple[_Value, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Cell:
     """A reference; what is in it stands in the store."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class _Closure:
     """A function of the old program with the values of its free variables and type variables."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
@@ -25,10 +24,11 @@ from heddle.relay.transform.inline import INLINE
 from heddle.relay.transform.rewriting import is_call
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.relay.typed import infer_module
+from heddle.support.frozen import frozen
 from heddle.support.names import identifier
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PartitionGraph(Pass):
     """Make a function of each region that AnnotateTarget marked.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, Var, is_relay
@@ -22,6 +21,7 @@ from heddle.relay.transform.rewriting import call, is_call
 from heddle.relay.typed import infer_module
 from heddle.runtime.device import Device
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.frozen import frozen
 
 _ON, _COPY = "on_device", "device_copy"
 _HOST = "cpu(0)"
@@ -30,7 +30,7 @@ Edge = tuple[int, int]
 """An expression, by identity, and the number of its operand."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class PlanDevices(Pass):
     """Put every value on a device, by the annotations of the program, and insert copies between devices.
     `config` is the device of what nothing is said about.

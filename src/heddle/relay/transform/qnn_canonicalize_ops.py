@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Tuple, Var
 from heddle.relay.expand import expand, placeholder
 from heddle.relay.transform.rewriting import RewritePass, along, call, is_call, rank
 from heddle.relay.words import RelayWords
+from heddle.support.frozen import frozen
 
 _QNN = "qnn."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QnnCanonicalizeOps(RewritePass):
     """Write what `qnn` operators are: arithmetic of integers, and floats only where scales are.
 

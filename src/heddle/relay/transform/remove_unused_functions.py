@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk_distinct
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RemoveUnusedFunctions(Pass):
     """Keep the functions of `entry_functions`, and what these call, to any depth.
 

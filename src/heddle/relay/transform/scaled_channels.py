@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import IntImm
 from heddle.relay.placement import operands, post_order
 from heddle.relay.transform.rewriting import along, array_of, call, dtype_of, is_call, rank, sizes
+from heddle.support.frozen import frozen
 
 _CONVOLUTIONS = tuple(f"nn.conv{n}d{end}" for n in (1, 2, 3) for end in ("", "_transpose"))
 _SIGNS = ("nn.relu", "nn.leaky_relu")
@@ -65,7 +66,7 @@ def factors(product: Any) -> list[tuple[int, int]]:
     return [(side, axis) for side, axis in found if axis is not None]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Way:
     """A way from an expression down to where a factor goes to or comes from, at `end`.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +23,12 @@ from heddle.relay.transform.rewriting import (
     sizes,
 )
 from heddle.relay.typed import infer_expr
+from heddle.support.frozen import frozen
 
 _ROUNDS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimplifyExpr(TypedPass):
     """Apply the table of rules until none fits.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Function, Var
@@ -13,9 +12,10 @@ from heddle.relay.builders import TensorType, var
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import with_nodes
 from heddle.relay.transform.rewriting import TypedPass, is_call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class SimplifyFCTranspose(TypedPass):
     """Take parameters of these names transposed, where `nn.dense` transposes them.
 

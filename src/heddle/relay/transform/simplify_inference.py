@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import TupleGetItem
 from heddle.relay.transform.rewriting import RewritePass, along, call, is_call, number, rank
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SimplifyInference(RewritePass):
     """Write normalisations as arithmetic, and leave dropout out.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 
 from heddle.ir.expr import Constant, Function, GlobalVar
 from heddle.ir.module import IRModule
@@ -13,11 +12,12 @@ from heddle.ir.type_data import Constructor
 from heddle.relay.codes import Q0504
 from heddle.relay.placement import operands, post_order
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
+from heddle.support.frozen import frozen
 
 _NOT_ASKED = (Op, Constant, GlobalVar, Constructor)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpanCheck(Pass):
     """Warn, once for each function, of expressions without a place: errors could not point at them.
 

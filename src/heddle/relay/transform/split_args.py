@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.expr import Tuple
 from heddle.ir.pass_options import option
 from heddle.relay.transform.rewriting import RewritePass, call, is_call
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SplitArgs(RewritePass):
     """Concatenate at most `max_function_args` tensors at a time; a kernel of no step takes more.
 

@@ -15,13 +15,14 @@ from heddle.ir.type_data import Constructor
 from heddle.relay.builders import without_type
 from heddle.relay.nodes import Clause, Let
 from heddle.relay.placement import Placement, Scope, parts, with_own_recursions
+from heddle.support.frozen import frozen
 from heddle.support.trampoline import Recursion, run
 
 PRIMITIVE = "Primitive"
 """The attribute of a function that is one kernel: its body is left as it is."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToANormalForm(Pass):
     """Bind each value to a variable, in the innermost function, branch or clause around all its uses.
 

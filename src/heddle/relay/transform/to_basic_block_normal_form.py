@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.placement import Placement, parts, post_order, with_own_recursions
 from heddle.relay.transform.rewriting import map_relay
 from heddle.relay.transform.to_a_normal_form import formed, is_atomic
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToBasicBlockNormalForm(Pass):
     """Bind what a function, branch or clause uses of the scopes around it.
 

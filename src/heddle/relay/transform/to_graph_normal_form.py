@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.transform.copying import without_lets
 from heddle.relay.transform.effects import leads_to_effects
 from heddle.relay.transform.rewriting import map_relay
+from heddle.support.frozen import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToGraphNormalForm(Pass):
     """Write values in the place of their variables.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -23,6 +22,7 @@ from heddle.relay.transform.rewriting import call, is_call, map_relay
 from heddle.relay.typed import infer_local, infer_module
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Diagnostic, HeddleError, HeddleWarning, UsageError
+from heddle.support.frozen import frozen
 
 KEEP_OUTPUT = declare_config(
     "relay.ToMixedPrecision.keep_orig_output_dtype",
@@ -31,7 +31,7 @@ KEEP_OUTPUT = declare_config(
 _WIDE = "float32"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToMixedPrecision(Pass):
     """Compute float32 operators in `mixed_precision_type`: products always, what moves data or works on
     elements where its operands come so (or are constants), sums and exponentials never.

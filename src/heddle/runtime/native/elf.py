@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from heddle.runtime.codes import U0506
 from heddle.runtime.native.image import (
@@ -21,6 +20,7 @@ from heddle.runtime.native.image import (
     UNDEFINED,
 )
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 _PROGBITS, _STRINGS = 1, 3
 _CONSTRUCTORS = 14
@@ -29,7 +29,7 @@ _GLOBAL_OBJECT = 1 << 4 | 1
 _HEAD_BYTES = 64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Table:
     """A symbol table: where its symbols begin, how many, and its strings (their section's header as well)."""
 

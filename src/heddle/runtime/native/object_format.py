@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from heddle.runtime.codes import U0510
 from heddle.runtime.needs import platform_of
 from heddle.runtime.processor import this_processor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 
 ELF_MACHINES = {"x86_64": 62, "aarch64": 183, "i386": 3, "arm": 40, "riscv64": 243, "riscv32": 243}
 _COFF_MACHINES = {"x86_64": 0x8664, "aarch64": 0xAA64, "i386": 0x14C, "arm": 0x1C4}
@@ -28,7 +28,7 @@ LIBRARY_MACHINES = ("x86_64", "aarch64")
 """The machines for whose Linux the native support library is written."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ObjectFormat:
     """`machine` is the container's number of it, 0 where there is none."""
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from heddle.support.frozen import frozen
 
 Value = Callable[[int, int, int, int, int], int]
 """The number to write, of S, A, P, the address of G and that of GOT."""
@@ -18,7 +19,7 @@ Write = Callable[[bytearray, int, int], None]
 """Writes a number at an offset. Raises: OverflowError where it does not fit."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Relocation:
     """One kind. `uses_entry`: it needs the symbol's entry in the table of addresses. `is_call`: a place
     nearby that jumps on will do."""
@@ -29,7 +30,7 @@ class Relocation:
     is_call: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Machine:
     """What Linux calls a machine, its kinds by number, and code that jumps to the address which lies behind
     it."""

@@ -12,7 +12,6 @@ for i in range(4):                           no: other iterations wrote B[0:i]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -22,6 +21,7 @@ from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import LT, PrimExpr, Range, constant, is_const_int
 from heddle.prim.ops import conjuncts, maximum, minimum
 from heddle.prim.substitute import free_vars, substitute
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.nodes import (
     Buffer,
@@ -36,7 +36,7 @@ from heddle.tir.nodes import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Access:
     """A load or store, and what is around it below the loop, outermost first; of a branch also which."""
 

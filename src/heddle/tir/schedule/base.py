@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, overload
@@ -15,6 +14,7 @@ from heddle.ir.node import Map
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, VerifyError
+from heddle.support.frozen import frozen
 from heddle.tir.codes import T0401
 from heddle.tir.nodes import For, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
@@ -27,7 +27,7 @@ from heddle.tir.schedule.tree import find_block, find_loop
 from heddle.tir.verify import verify_prim_func
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Primitive:
     """A recorded method, and the function on programs that it applies."""
 

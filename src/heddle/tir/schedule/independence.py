@@ -13,7 +13,6 @@ What an iteration touches is taken from the regions that its blocks declare. Fal
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -36,6 +35,7 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
@@ -111,7 +111,7 @@ def _is_plain_map(loop: For) -> bool:
     return bool(blocks) and all(_tell(loop.loop_var, found.get(buffer, [])) for buffer in written)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """An index in a dimension, and the quotient or remainder of a loop's variable that it tells."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var
+from heddle.support.frozen import frozen
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@frozen(eq=False)
 class Instruction:
     """A primitive's name, its arguments by name (a star before a name: any number of them; handles among
     them) and the handles it gave."""

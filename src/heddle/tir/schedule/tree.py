@@ -7,7 +7,6 @@ new function.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var
 from heddle.prim.ops import conjuncts
 from heddle.support.diagnostics import Code
+from heddle.support.frozen import frozen
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.blocks import blocks_below, blocks_in, child_stmts
 from heddle.tir.codes import T0401, T0402
@@ -38,7 +38,7 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.error import ScheduleError
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A statement and the statements around it, the function's body first."""
 

@@ -8,7 +8,6 @@ unless `strict` asks for a rounding after each operation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import map_children
@@ -29,13 +28,14 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import Bind, BufferStore, PrimFunc
 from heddle.tir.vector_math.small_float import SMALL_FLOATS
 
 _TESTS = ("tir.isnan", "tir.isinf", "tir.isfinite")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class BF16Legalize(FunctionPass):
     """`dtypes` are those that the target cannot compute with."""
 

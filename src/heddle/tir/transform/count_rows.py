@@ -13,7 +13,6 @@ a block are at most those that are worth a thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import Map, replace
@@ -22,6 +21,7 @@ from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk, walk_distinct
 from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import cast, ceildiv, equal, floordiv, floormod, maximum, minimum
+from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import defined_by
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -53,7 +53,7 @@ class CountRows(FunctionPass):
         return func if body is func.body else func.with_body(body)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Digit:
     """A division of `whole`, the loop's variable or what is left of it, by a size: the place along an axis,
     and the rest for the axes before, both counted in cells and named for a row."""

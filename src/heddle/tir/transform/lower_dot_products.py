@@ -20,7 +20,6 @@ flat buffers. Runs before VectorizeLoop.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
@@ -31,6 +30,7 @@ from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Var, constant, 
 from heddle.prim.ops import bitwise_and, bitwise_or, cast, const, shift_left, shift_right
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.narrow_product import narrow_factors
 from heddle.tir.dot_product import DEPTHS, DOT_PRODUCT, DotProduct, packed_depth
 from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
@@ -38,7 +38,7 @@ from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind
 _FLOAT, _WORD = DataType("float32"), DataType("int32")
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LowerDotProducts(FunctionPass):
     """`instructions` are those that the target has."""
 
@@ -49,7 +49,7 @@ class LowerDotProducts(FunctionPass):
         return func.with_body(_Loops(self.instructions).visit(func.body))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Product:
     """accumulator[index + l] += data[place + p] * weights[start + depth * l + p] for all l, and for all p
     below `factors`, which is `depth` or less."""

@@ -10,7 +10,6 @@ formula is known becomes it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
@@ -19,6 +18,7 @@ from heddle.prim.intrinsics import Formula, call_pure_extern, intrinsic_of, ldex
 from heddle.prim.nodes import ArithExpr, Call, PrimExpr
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math import FLOAT32_FUNCTIONS, LDEXP
 from heddle.tir.vector_math.division import FLOAT_DIVISIONS
@@ -62,7 +62,7 @@ _MACHINE_OPS = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LowerIntrin(FunctionPass):
     """Replace intrinsics that no machine has. `has_ldexp`: the target scales vectors by powers of two in one
     instruction, as exponentials want it; others do it in two steps, to the same bits. `calls_c`: float32 is

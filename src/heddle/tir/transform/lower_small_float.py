@@ -8,7 +8,6 @@ second rounding needs; processors have no such conversion, and the C function fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.pass_options import option
@@ -17,11 +16,12 @@ from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Cast, PrimExpr
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math.small_float import SMALL_FLOATS, from_float32, rounded_to_odd, to_float32
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LowerSmallFloat(FunctionPass):
     """`dtypes` are those without conversion instructions. `halves_doubles`: the target has one from float64
     to float16. Requires: no arithmetic on the dtypes."""

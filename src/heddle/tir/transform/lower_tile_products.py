@@ -27,7 +27,6 @@ LDTILECFG: what the configuration's 64 bytes hold.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from typing import Any, ClassVar
@@ -41,6 +40,7 @@ from heddle.prim.intrinsics import call_llvm_intrin
 from heddle.prim.nodes import IntImm, Min, PrimExpr, Var, is_const_int
 from heddle.prim.ops import call_intrin, cast, const, maximum, minimum, shift_left
 from heddle.prim.substitute import free_vars, substitute
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.narrow_product import narrow_factors
 from heddle.tir.dot_product import TILE_PRODUCT, DotProduct
 from heddle.tir.nodes import (
@@ -68,7 +68,7 @@ _REFUSED = (
 )
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class LowerTileProducts(FunctionPass):
     """`instruction` is the target's product of tiles; None leaves all as it is."""
 
@@ -121,7 +121,7 @@ def _in_tiles(body: Stmt, instruction: DotProduct) -> Stmt:
     return seq(*nests.config.begin(), made, Evaluate(call_llvm_intrin("void", "llvm.x86.tilerelease")))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Access:
     """Where a tile lies in a buffer: element `index` of its first row, and elements from row to row."""
 
@@ -138,7 +138,7 @@ class _Access:
         return _address(self.buffer, self.index), Analyzer().simplify(stride)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Nest:
     """C += A ⊗ B over `steps`, for all values of `blocks`; A's rows up to `left`, if it is not None."""
 
@@ -151,7 +151,7 @@ class _Nest:
     left: PrimExpr | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Config:
     """Rows and bytes of a row for each register, in memory as the instruction takes them."""
 
@@ -309,7 +309,7 @@ class _Replace(Rewriter):
 _Values = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Registers:
     """Which tiles are held: for sums, data and weights the values of those block loops that they depend on,
     in the order of their registers."""

@@ -16,8 +16,6 @@ order of binding. It may be called from other generated code and returns the sta
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.pass_options import option
@@ -26,6 +24,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import call_extern, ret
 from heddle.runtime.device import DEVICE_TYPES
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.tir.checked_entry import CheckedEntry
 from heddle.tir.codes import T0502
 from heddle.tir.kernel_abi import BODY_SUFFIX, CALLING_CONV
@@ -33,7 +32,7 @@ from heddle.tir.kernel_entry import Entry
 from heddle.tir.nodes import BufferLoad, BufferStore, DeclBuffer, Evaluate, PrimFunc, Stmt, seq
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class MakePackedAPI(Pass):
     """`device_type` is the number of the device whose tensors the kernels take (1, the CPU). With
     `by_runtime`, most checks are one call of the native library, which the target's kernels are linked to;

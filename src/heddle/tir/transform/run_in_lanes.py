@@ -23,7 +23,6 @@ its own order. Requires: flat buffers. Runs before VectorizeLoop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -46,6 +45,7 @@ from heddle.prim.ops import (
 )
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -88,7 +88,7 @@ _LastStep = Callable[[PrimExpr, Var, PrimExpr], Stmt]
 """As a step, with whether the lane is there."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class RunInLanes(FunctionPass):
     """`vector_bits` is the width of the target's vectors; 0 where it has none."""
 
@@ -99,7 +99,7 @@ class RunInLanes(FunctionPass):
         return func.with_body(_Loops(self.vector_bits).visit(func.body))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Reduction:
     """`store` is target[index] = operator(target[index], term)."""
 

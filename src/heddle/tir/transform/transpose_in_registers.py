@@ -30,6 +30,7 @@ from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
 from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
+from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -77,7 +78,7 @@ STRIPS_OF_THREADS = 8
 """Strips that a loop on threads has at least: fewer would leave threads idle."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Nest:
     """The two loops, what they store, and the side of a tile."""
 

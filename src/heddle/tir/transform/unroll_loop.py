@@ -21,6 +21,7 @@ from heddle.ir.transform import FunctionPass, PassContext, declare_config
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
+from heddle.support.frozen import frozen
 from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
@@ -36,7 +37,7 @@ MAX_STEPS = 1024
 """Loops are unrolled for registers' sake only up to this many statements."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class UnrollLoop(FunctionPass):
     """`auto_max_step` of 0 leaves serial loops alone unless a local buffer asks for it."""
 

@@ -14,7 +14,6 @@ of every lane to one place, an assert on a lane) becomes a serial loop. Requires
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from heddle.ir.node import map_children, replace
@@ -42,6 +41,7 @@ from heddle.prim.nodes import (
     Var,
 )
 from heddle.prim.ops import const, if_then_else, logical_and, logical_not
+from heddle.support.frozen import frozen
 from heddle.tir.kernel_abi import any_lane
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -72,7 +72,7 @@ class _NoVectorFormError(Exception):
     """The loop under way has to run lane by lane."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class VectorizeLoop(FunctionPass):
     """With `enable` off, vectorised loops become serial ones."""
 

@@ -3,8 +3,6 @@ nearest even."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.prim.intrinsics import abs as absolute
 from heddle.prim.intrinsics import isnan, reinterpret
 from heddle.prim.nodes import PrimExpr, constant
@@ -25,10 +23,11 @@ from heddle.prim.ops import (
     subtract,
 )
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.vector_math.build import Scope, float_bits, int_dtype
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SmallFloat:
     """`largest`, `overflow` and `nan` are bits of magnitudes: the last finite one, what is larger, NaN.
 

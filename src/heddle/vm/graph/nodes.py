@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import FormatError, HeddleError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0802
 
 NULL, KERNEL = "null", "tvm_op"
@@ -28,7 +29,7 @@ Entry = tuple[int, int]
 """The number of a node, and of one of its results."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GraphNode:
     """An input (`function` is empty), or a call of a kernel. `sizes` are integers behind the tensors."""
 
@@ -60,7 +61,7 @@ class GraphNode:
         return row
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class EntryPlan:
     """What one result is: its sizes, its dtype, and the storage that it lies in."""
 
@@ -74,7 +75,7 @@ class EntryPlan:
         return prod(self.shape) * DataType(self.dtype).itemsize
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Graph:
     """Nodes in the order in which they run, the plan of each entry, and the entries that are the results."""
 

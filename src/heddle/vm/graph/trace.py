@@ -20,6 +20,7 @@ from heddle.runtime.dtype_word import dtype_from_packed
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0801
 from heddle.vm.graph.nodes import RESHAPE, Entry, EntryPlan, Graph, GraphNode
 from heddle.vm.isa import VOID, FuncKind, Instruction
@@ -31,7 +32,7 @@ _CHECKS = ("vm.builtin.check_tensor_info", "vm.builtin.match_shape", "vm.builtin
 _MAX_INSTRUCTIONS = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InputPlan:
     """A parameter of the program: its name, sizes and dtype."""
 
@@ -40,7 +41,7 @@ class InputPlan:
     dtype: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TracedGraph:
     """A graph, and the values of its parameters by name."""
 
@@ -48,7 +49,7 @@ class TracedGraph:
     params: dict[str, Tensor]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Storage:
     number: int
     size_bytes: int

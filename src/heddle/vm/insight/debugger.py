@@ -14,10 +14,10 @@ twice, and going back is exact as far as the recording reaches (see `heddle.vm.i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0506, V0507
 from heddle.vm.insight.breakpoints import Breakpoint, parse_breakpoint
 from heddle.vm.insight.recorder import Recorder, RecordOptions
@@ -26,7 +26,7 @@ from heddle.vm.insight.sites import Site, Sites
 from heddle.vm.insight.summary import EMPTY, Summary
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stop:
     """Where the debugger came to stand. `reason` is "step", "end", "start", "error", or what a breakpoint
     found; `breakpoint` its number. `next_site` is the instruction that comes next. `step` is the one that the

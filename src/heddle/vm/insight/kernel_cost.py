@@ -14,12 +14,13 @@ from typing import Any
 
 from heddle.runtime.size_text import evaluate_size, names_in
 from heddle.support.diagnostics import FormatError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0504
 
 METADATA_PREFIX = "kernel."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelCost:
     """A kernel's work for one call.
 

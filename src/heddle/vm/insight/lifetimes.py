@@ -25,6 +25,7 @@ from heddle.runtime.shape import Array
 from heddle.runtime.storage import Storage
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import Trap
+from heddle.support.frozen import frozen
 from heddle.vm.builtins.table import PREFIX
 from heddle.vm.codes import V0409, V0410
 from heddle.vm.dataflow import callee_of, registers_read
@@ -37,14 +38,14 @@ _CLEAR, _STORAGE, _TENSOR, _ITEM = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Cleared:
     """Stands in a register that was cleared, by the instruction `pc`."""
 
     pc: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Claim:
     """Bytes from `start` to `end` belong to the tensor that was placed there at `time`."""
 

@@ -21,6 +21,7 @@ from typing import Any
 from heddle.runtime.storage import Allocator, Storage
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.builtins.table import PREFIX
 from heddle.vm.codes import V0502, V0503
 from heddle.vm.frames import new_frame
@@ -44,7 +45,7 @@ _SMALL_BYTES = 4096
 """Builtins write into nothing but what is small: the shape heap."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordOptions:
     """`keep_values` keeps every value; else copies are kept within `budget_bytes`, the newest first. `fuel`
     bounds the instructions that are run."""

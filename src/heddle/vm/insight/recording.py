@@ -16,6 +16,7 @@ import numpy as np
 
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0503, V0506, V0507
 from heddle.vm.insight.sites import Site
 from heddle.vm.insight.summary import EMPTY, Summary
@@ -24,7 +25,7 @@ DEFAULT_BUDGET_BYTES = 64 << 20
 DEFAULT_MAX_STEPS = 200_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Write:
     """A register that got a value, or whose value's memory was written. `frame` is the serial number of the
     call that owns the register, `function` what was called. `how`: "result", "argument" of a call that
@@ -56,7 +57,7 @@ class FrameState:
         return FrameState(self.number, self.function, self.pc, dict(self.registers))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One executed instruction.
 

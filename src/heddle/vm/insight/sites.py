@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from heddle.support.frozen import frozen
 from heddle.support.span import places_text
 from heddle.vm.dataflow import arguments, callee_of, registers_read, registers_written
 from heddle.vm.disasm import instruction_text
@@ -15,7 +16,7 @@ from heddle.vm.steps import LinkedFunction
 CALL_TIR_DYN = "vm.builtin.call_tir_dyn"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """One instruction. `pc` counts from the start of its function.
 

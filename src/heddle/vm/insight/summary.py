@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
@@ -11,12 +10,13 @@ import numpy as np
 from heddle.runtime.shape import Array, Shape
 from heddle.runtime.storage import Storage
 from heddle.runtime.tensor import Tensor
+from heddle.support.frozen import frozen
 
 Memory = tuple[int, int]
 """First address and one past the last."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """A value as it was at one moment.
 

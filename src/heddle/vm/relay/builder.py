@@ -24,6 +24,7 @@ from heddle.runtime.module import Module
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import ALIGN_BYTES
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.vm.builder import Place, ProgramBuilder
 from heddle.vm.codes import V0201, V0203
 from heddle.vm.encode import assemble, decode_arg
@@ -61,7 +62,7 @@ _FIRST_OWN = 1 << 40
 """Registers of the builder's own have numbers from here on, until all are numbered anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class KernelForm:
     """The arguments of a kernel: tensors, of which the last `num_outputs` are written, and then integers."""
 

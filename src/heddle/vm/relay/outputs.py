@@ -8,11 +8,11 @@ take it that nothing else lies in a result's memory, so results lie apart from e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0310
 from heddle.vm.dataflow import registers_written
 from heddle.vm.given_memory import tensors_for_results
@@ -22,7 +22,7 @@ from heddle.vm.relay.isa import ALLOC_ADT, ALLOC_TENSOR, ALLOC_TENSOR_REG, MOVE,
 from heddle.vm.steps import DO, LinkedFunction, Step
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OutputPlan:
     """Where a function allocates its results: the instructions, in the order of the results. `function` is
     what runs, `outputs` are the tensors that it writes."""
@@ -98,7 +98,7 @@ def plan_outputs(program: Program, row: FunctionRow, function: LinkedFunction) -
     return OutputPlan(row, tuple(places), function)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tracer:
     row: FunctionRow
     code: list[Instruction]

@@ -36,6 +36,7 @@ from heddle.frontend.nn.llm.vectors import (
 from heddle.prim.intrinsics import exp2, log2
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import add, cast, ceildiv, floordiv, floormod, greater, less, maximum, minimum, select
+from heddle.support.frozen import frozen
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer, BufferLoad, ForKind
 from heddle.vm.builtins.kv_cache import EMPTY_LSE
@@ -44,7 +45,7 @@ _HIDDEN = -3e38
 _KEEP_LOOP = {"disable_unroll": True}
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Heads:
     """Sizes of one attention. Query head h reads head h // `group` of keys and values."""
 
@@ -59,7 +60,7 @@ class Heads:
         return self.num_qo // self.num_kv
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Tiling:
     """`rows` of a task, `block` rows in registers, `tokens` a step. `transposed`: keys lie feature by
     feature in scratch memory, which makes scores a product of columns; worth it for many rows.
@@ -115,7 +116,7 @@ class Sight(Protocol):
         """A bool: whether query `query` of the sequence may look at token `token`."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rotation:
     """Rotation of queries and keys while they are read, where `enabled` is 1. `query_position` is by query
     token, `key_position` by sequence and token of the sequence.

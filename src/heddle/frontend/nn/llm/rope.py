@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.frontend.codes import N0401
@@ -28,6 +27,7 @@ from heddle.prim.intrinsics import cos, pow, sin
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.frozen import frozen
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer
 
@@ -37,7 +37,7 @@ Vector = Callable[[PrimExpr], PrimExpr]
 """From indices of features to their values."""
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Rope:
     """A kind of rotation of the first `rotary_dim` of `head_dim` features. Raises: UsageError N0401."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -13,6 +12,7 @@ from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_i
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import if_then_else
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -34,7 +34,7 @@ from heddle.tir.schedule.tree import root_block
 from heddle.tir.substitute import StmtSubstituter
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DimensionSplit:
     """Dimension `dim` in blocks of `factor`: B[i, c, j] is B'[i, c // f, j, c % f]. The last block is filled
     up by elements that mean nothing."""
@@ -60,7 +60,7 @@ class DimensionSplit:
         return (*index[: self.dim], outer, *index[self.dim + 1 :], inner)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Growth:
     """Dimension `dim` of a buffer is longer now: what is new repeats the last elements, or is zero."""
 

@@ -15,11 +15,11 @@ free (`default_schedule`): then there are both. Sums are in lanes, as sums along
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -52,7 +52,7 @@ _ROWS, _COLUMNS = 4, 4
 """A tile of several rows, with 32 registers; with 16 it has half the rows."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Product:
     """The axes of a product along rows: those of the result that only the data has, the only one that only
     the weights have, those that both have, and the sum's."""
@@ -65,7 +65,7 @@ class Product:
     weights: BufferLoad
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class AlongRows(ScheduleRule):
     """`has_few_rows`: whoever calls the function sees to it that there are FEW_ROWS at most."""
 

@@ -18,11 +18,11 @@ the number of keys, not with its square. The last row is computed again where ro
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
@@ -48,7 +48,7 @@ GROUP_ROWS = 48
 """Rows that use a packed tile of keys: packing then costs a fiftieth of the products."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowProduct:
     """A product for each batch: which parameters of its function are the data and the weights, and whether
     every batch has data of its own, whose last dimension is the sum's, its rows the one before."""

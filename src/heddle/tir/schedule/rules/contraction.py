@@ -16,12 +16,12 @@ Ragged and symbolic m and n are padded by zeros in the packed tiles, so the inne
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.ops import cast, floordiv, floormod, maximum
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import DOT_PRODUCT
@@ -308,7 +308,7 @@ def _dimension(sch: Schedule, axes: Axes) -> int:
     return -1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Loops:
     parallel: LoopRV
     tile: LoopRV

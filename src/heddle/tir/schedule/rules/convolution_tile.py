@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from math import gcd
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.ragged_tiles import first_size, tile_sizes, tiles_of
@@ -32,7 +32,7 @@ L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 64, 16
 """What the second and the third cache give a core."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Convolution:
     """A block that correlates images or volumes. Its result has the axes `n`, `c`, `spatial` (the last of
     them runs along a row) and, where channels are blocked, `lane`: the channel within its block."""
@@ -127,7 +127,7 @@ def _factors(store: BufferStore) -> list[tuple[BufferLoad, BufferLoad]]:
 # ---- the tile
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ConvolutionTile:
     """`pixels` of a row times `vectors` of output channels."""
 
@@ -193,7 +193,7 @@ def _row_score(tile: ConvolutionTile, width: int) -> float:
     return _score(tile.pixels, tile.vectors) * width / computed - (OVERLAP_COST if computed > width else 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileCost:
     """Cycles of a tile with so many `vectors`, by its pixels. The weights of a step take `weight_cycles` to
     come, however few pixels they are for."""

@@ -11,7 +11,6 @@ have none.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.node import Map, children, replace
@@ -20,6 +19,7 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.nodes import (
@@ -39,7 +39,7 @@ Pair = tuple[Var, Var]
 Access = BufferLoad | BufferStore
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedAxes:
     """A function of fewer axes; `given` says for each buffer of its parameters the one that it stands for,
     and of which dimensions each of its dimensions is made."""

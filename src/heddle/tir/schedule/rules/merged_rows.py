@@ -13,11 +13,11 @@ that lies time first) would fill a sixth of each tile, and read the weights once
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import PrimExpr, Var
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.tir.nodes import SBlock
 from heddle.tir.schedule.rules.register_tile import Axes, operands
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps, try_primitive
@@ -27,7 +27,7 @@ ENOUGH_ROWS = 64
 """Rows of the innermost axis that fill tiles by themselves."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MergedRows:
     """A schedule with one axis of rows, and the name of the block that reads the data by it, to be inlined
     once rows are padded."""

@@ -14,7 +14,6 @@ Which size that is stands in a table, packed into words. Each size is a schedule
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from heddle.ir.node import replace
@@ -30,13 +29,14 @@ from heddle.prim.ops import (
     minimum,
     shift_right,
 )
+from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import Bind, For, PrimFunc, SBlock, Stmt, seq
 from heddle.tir.schedule.tree import HOLDS, find_loop, replace_stmt, root_block
 from heddle.tir.substitute import substitute_stmt
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tiles:
     """`count` tiles of `size` iterations, from `begin` on; the last ends with the loop at the latest."""
 

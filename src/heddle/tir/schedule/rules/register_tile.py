@@ -7,18 +7,17 @@ use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.dot_product import packed_depth
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.rule import extent_of
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Axes:
     """What each axis of a contraction is for. `packed` is the weights' block size where they are packed,
     else None; `depth` steps of the reduction lie side by side in weights that are packed for dot products."""
@@ -31,7 +30,7 @@ class Axes:
     depth: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tile:
     rows: int
     vectors: int

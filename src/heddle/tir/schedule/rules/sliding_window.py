@@ -17,12 +17,12 @@ window, so that results are those of the plain loops.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 from heddle.arith import detect_linear_equation
 from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars, substitute
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, SBlock
 from heddle.tir.schedule.rules.convolution import NO_UNROLL
@@ -56,7 +56,7 @@ MAX_STAGED = 1 << 13
 _POWERS = (32, 16, 8, 4, 2, 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Dimension:
     """A dimension of what windows read: index = axis * stride + the window's axes; `span` elements from the
     first to the last that one window reads."""
@@ -70,7 +70,7 @@ class _Dimension:
         return (outputs - 1) * self.stride + self.span
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Windows:
     """A reduction over windows of `operand`. `x` runs along the lanes, `y` over the rows of a tile."""
 
@@ -81,7 +81,7 @@ class _Windows:
     y: Var | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tile:
     rows: int
     vectors: int

@@ -15,8 +15,7 @@ kernel have the sides that they are configured with. Rows beyond the end are lef
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT, TILE_PRODUCT, tile_product_of
 from heddle.tir.nodes import SBlock
@@ -38,7 +37,7 @@ FEWEST_PAIRS = 8
 """Tiles of fewer pairs leave the instruction mostly idle."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TileBlock:
     """Tiles of accumulators that one loop over the sum fills: `rows` × `columns` of them, of `side` rows and
     `lanes`, with `pairs` pairs of steps at a time."""

@@ -8,7 +8,6 @@ have, and that way is taken that is never far from the best.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from fractions import Fraction
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.ops import ceildiv as ceildiv_of
+from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.nodes import Buffer, SBlock
 from heddle.tir.schedule.rules.convolution_tile import FREE_WIDTH, ConvolutionTile, best_tile
@@ -46,7 +46,7 @@ _G = {
 """G for tiles of m × m results."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WinogradProblem:
     """A convolution that can be taken so: images of `ins` to images of `outs` channels, both in blocks of
     `lanes`; results of `rows` × `columns` pixels that start `before` pixels outside the data. `epilogue` is
@@ -71,7 +71,7 @@ class WinogradProblem:
         return not (isinstance(self.rows, int) and isinstance(self.columns, int))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WinogradPlan:
     """Tiles of `size` × `size` results, `band` rows of them at a time, or as many as fit the cache (None);
     `product` is the register tile."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -12,6 +11,7 @@ from heddle.runtime.dtype import DataType
 from heddle.runtime.function import Function
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
+from heddle.support.frozen import frozen
 from heddle.vm.codes import V0402, V0707
 
 Kernel = Callable[..., Any]
@@ -47,7 +47,7 @@ _SIZES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CacheConfig:
     """Sizes count sequences, tokens, heads and features. `layer_begin` is the first of the cache's layers;
     `kinds` are those of its own layers.
@@ -90,7 +90,7 @@ class CacheConfig:
         return int(self.rope_mode is RopeMode.INLINE)
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class CacheKernels:
     """The kernels; None where a cache does without. Parameters: `heddle.frontend.nn.llm`."""
 

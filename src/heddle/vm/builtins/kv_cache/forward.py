@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.tensor import Tensor, tensor_from_numpy
+from heddle.support.frozen import frozen
 from heddle.vm.builtins.kv_cache.config import AttnKind, CacheConfig
 from heddle.vm.builtins.kv_cache.pages import BlockForest, TokenBlock
 from heddle.vm.builtins.kv_cache.sequences import CachedSequence
@@ -38,7 +39,7 @@ def bounds(lengths: Sequence[int]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Part:
     """Entries as the kernels take them; see above and `PagedKeys` for `length_info`."""
 

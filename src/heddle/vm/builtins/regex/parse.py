@@ -14,9 +14,9 @@ difference to a full match; they are read and left out.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
 
+from heddle.support.frozen import frozen
 from heddle.vm.builtins.regex import charsets
 from heddle.vm.builtins.regex.charsets import Ranges
 
@@ -41,35 +41,35 @@ class Place(Enum):
     NO_WORD_EDGE = "\\B"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chars:
     """One character of a set; no text matches the empty set."""
 
     ranges: Ranges
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class At:
     """Nothing, at such a place."""
 
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sequence:
     """One after the other."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Choice:
     """One of them."""
 
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Repeat:
     """`least` to `most` times; any number from `least` on where `most` is None. `product` is the largest
     product of counts in it."""

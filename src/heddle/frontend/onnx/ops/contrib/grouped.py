@@ -8,7 +8,6 @@ past ones of each sequence. All lengths may be known only when the model runs.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
 from heddle.frontend.onnx.context import NodeContext, Result
@@ -30,6 +29,7 @@ from heddle.frontend.onnx.registry import MICROSOFT, converts, denies, lacks
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import PrimExpr, constant
+from heddle.support.frozen import frozen
 
 _ZERO = constant(0, "int64")
 _LACKS = {
@@ -56,7 +56,7 @@ def _forms(node: Node) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lengths:
     """`past` is (batch, 1, 1, 1): how many keys each sequence had before. `total` is that of the longest,
     with the new ones."""

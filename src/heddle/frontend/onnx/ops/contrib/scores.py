@@ -9,7 +9,6 @@ Scores, masks and their exponentials are computed in float32 at least.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,12 +16,13 @@ from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.ops.contrib.standard import wide
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.support.frozen import frozen
 
 MASKED = float(np.finfo(np.float32).min)
 """The score of a key that comes later than its query."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sizes:
     """Of one attention: the batch, the queries' positions, and the keys that they see."""
 

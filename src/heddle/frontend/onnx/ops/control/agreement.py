@@ -23,13 +23,14 @@ from heddle.graph.infer import type_of
 from heddle.graph.types import TensorType
 from heddle.support.codes import S0601
 from heddle.support.diagnostics import ImportModelError
+from heddle.support.frozen import frozen
 
 ANY_RANK = -1
 NO_TENSOR = -2
 _FIRST_TRY, _GROWTH = 16, 4
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Agreement:
     """After `num_nodes` nodes the values that are used later, `live`, have the same ranks for both
     branches."""
@@ -38,7 +39,7 @@ class Agreement:
     live: list[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImpossibleBranch:
     """The nodes that follow take what the other branch gives, and cannot take what this one gives."""
 

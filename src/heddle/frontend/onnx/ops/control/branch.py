@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from onnx import GraphProto
@@ -27,6 +26,7 @@ from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
+from heddle.support.frozen import frozen
 
 
 @converts("If")
@@ -114,7 +114,7 @@ def _require(ctx: NodeContext, condition: Expr, value: bool) -> None:
     ctx.builder.match_cast(shape, ShapeType((constant(int(value), "int64"),)), "condition")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Outcome:
     """What a branch gives: a tensor's type, or what else it is."""
 

@@ -12,7 +12,7 @@ table has a row for each number that the formula may give, so that no step check
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext
 from heddle.ir.expr import Expr
+from heddle.support.frozen import frozen
 
 _MODES = ("less_equal", "less", "greater_equal", "greater", "equal", "not_equal")
 """Tests of nodes, by number; 6 means: among the values of a set."""
@@ -30,7 +31,7 @@ _WORD_BITS = 32
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
+@frozen(slots=False)
 class Forest:
     """Nodes by number, leaves behind them, which lead to themselves. See `without_inequality`.
 
@@ -129,7 +130,7 @@ def _depth(ctx: NodeContext, forest: Forest) -> int:
     return depth
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tables:
     """What nodes have, by their places: constants that all steps of a walk read. `both` holds the first child
     above `bits` of the feature; or `feature` and `first` are apart. `last_feature` is the greatest."""

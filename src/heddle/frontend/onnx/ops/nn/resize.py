@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
@@ -15,12 +13,13 @@ from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 
 _METHODS = {"nearest": "nearest_neighbor", "linear": "linear", "bilinear": "linear", "cubic": "cubic"}
 _LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """What an axis becomes. `scale`: (1,) float32 that maps positions, where the quotient of the sizes does
     not; `region`: begin and end, (1,) float32 each."""

@@ -8,18 +8,18 @@ is not known, operators that keep the rank take them, spread over all axes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.values import tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant
+from heddle.support.frozen import frozen
 
 ONE, ZERO = constant(1, "int64"), constant(0, "int64")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RunTimeAxes:
     """`numbers` are the axes counted from 0, in the order of the input; `hits[k]` says whether axis k of
     `len(hits)` is one of them."""
@@ -88,7 +88,7 @@ def run_time_axes(ctx: NodeContext, index: int, rank: int, count: int | None = N
     return RunTimeAxes(numbers, hits)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FreeAxes:
     """Axes of a tensor of `rank`, of a number that is known when the model runs. `numbers`: int64[count]."""
 

@@ -1,0 +1,151 @@
+"""Dataclasses that are frozen and have slots, declared in a quarter of the time.
+
+    @frozen
+    class Interval:
+        begin: int
+        end: int = 0
+
+`dataclass(frozen=True, slots=True)` writes and compiles up to seven methods for each class; for some 300
+classes that was a third of the time in which the compiler is imported. Here one is compiled, `__init__`. The
+others are the same functions for all classes, and go by the names of the fields. `fields`, `replace` and
+`field` of `dataclasses` serve such a class as any other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from operator import attrgetter
+from reprlib import recursive_repr
+from typing import Any, TypeVar, dataclass_transform, overload
+
+T = TypeVar("T")
+
+
+@overload
+def frozen(cls: type[T], /) -> type[T]: ...
+@overload
+def frozen(
+    *, init: bool = True, repr: bool = True, eq: bool = True, slots: bool = True, kw_only: bool = False
+) -> Callable[[type[T]], type[T]]: ...
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+def frozen(
+    cls: type[Any] | None = None,
+    /,
+    *,
+    init: bool = True,
+    repr: bool = True,
+    eq: bool = True,
+    slots: bool = True,
+    kw_only: bool = False,
+) -> Any:
+    """Declare a class whose instances have the fields that it names, and keep them. The options are those of
+    `dataclasses.dataclass`.
+
+    Raises: TypeError for a field without a default behind one that has it.
+    """
+
+    def declare(cls: type[Any]) -> type[Any]:
+        given = vars(cls)
+        has_hash = given.get("__hash__") is not None
+        if not cls.__doc__:  # dataclass would make a signature up
+            cls.__doc__ = cls.__name__
+        made = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)(cls)
+        known = dataclasses.fields(made)
+        shared: dict[str, Any] = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+        if init:
+            shared["__init__"] = _init_of(made, known)
+        if repr:
+            shared["__repr__"] = _repr
+        if eq:
+            made._compared = staticmethod(_getter([f.name for f in known if f.compare]))
+            shared["__eq__"] = _eq
+        if slots:
+            shared |= {"__getstate__": _get_state, "__setstate__": _set_state}
+        for name, function in shared.items():
+            if name not in given:
+                setattr(made, name, function)
+        if eq and not has_hash:
+            made.__hash__ = _hash  # type: ignore[assignment]
+        return made
+
+    return declare if cls is None else declare(cls)
+
+
+def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:
+    """`__init__`, which sets the slots past what refuses it."""
+    values: dict[str, Any] = {"set_": object.__setattr__, "MADE": _MADE}
+    before, behind, lines = list[str](), list[str](), list[str]()
+    for field in fields:
+        name = field.name
+        has_factory = field.default_factory is not dataclasses.MISSING
+        has_default = field.default is not dataclasses.MISSING
+        if has_factory:
+            values[f"make_{name}"] = field.default_factory
+        elif has_default:
+            values[f"default_{name}"] = field.default
+        default = "MADE" if has_factory else f"default_{name}" if has_default else ""
+        if field.init:
+            if not default and not field.kw_only and any("=" in text for text in before):
+                raise TypeError(f"field {name!r} has no default, but one before it has")
+            (behind if field.kw_only else before).append(f"{name}={default}" if default else name)
+            given = f"make_{name}() if {name} is MADE else {name}" if has_factory else name
+            lines.append(f"set_(self, {name!r}, {given})")
+        elif default:
+            lines.append(f"set_(self, {name!r}, {f'make_{name}()' if has_factory else default})")
+    if hasattr(cls, "__post_init__"):
+        lines.append("self.__post_init__()")
+    parameters = ", ".join(["self", *before, *(["*", *behind] if behind else [])])
+    body = "\n ".join(lines or ["pass"])
+    exec(f"def __init__({parameters}):\n {body}", values)
+    made: Callable[..., None] = values["__init__"]
+    made.__qualname__ = f"{cls.__qualname__}.__init__"
+    made.__module__ = cls.__module__
+    made.__annotations__ = {field.name: field.type for field in fields if field.init}
+    return made
+
+
+_MADE = object()
+"""The default of a parameter whose value is made at each call."""
+
+
+def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What gives attributes of an object as a tuple."""
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda item: tuple(getattr(item, name) for name in names)
+
+
+def _refuse_set(self: Any, name: str, value: Any) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_delete(self: Any, name: str) -> None:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+def _eq(self: Any, other: Any) -> Any:
+    if self is other:
+        return True
+    if other.__class__ is self.__class__:
+        return self._compared(self) == self._compared(other)
+    return NotImplemented
+
+
+def _hash(self: Any) -> int:
+    return hash(self._compared(self))
+
+
+@recursive_repr()
+def _repr(self: Any) -> str:
+    shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in dataclasses.fields(self) if f.repr)
+    return f"{self.__class__.__qualname__}({shown})"
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, f.name) for f in dataclasses.fields(self)]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for f, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, f.name, value)
