@@ -35,8 +35,8 @@ def _zig(tool: str) -> list[str] | None:
 
 
 def shared_library_command(triple: str = "") -> list[str]:
-    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's, or
-    for another C library than this one's.
+    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's,
+    or for another C library than this one's.
 
     The setting HEDDLE_LINKER names another one. Raises: UsageError U0504 where there is none.
     """
