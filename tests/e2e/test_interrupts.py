@@ -127,3 +127,31 @@ def test_an_interrupt_ends_the_command_line_in_a_program_without_end(tmp_path: P
         interrupt(process)
         _, err = process.communicate(timeout=120)
     assert (process.returncode, err) == (130, "interrupted\n")
+
+
+CALLBACKS = {
+    "__del__": "class Dying:\n    def __del__(self): interrupt()\nDying()",
+    "weakref": "class Seen: pass\nit = Seen()\nseen = weakref.ref(it, lambda _: interrupt())\ndel it",
+}
+
+
+@pytest.mark.parametrize("name", CALLBACKS)
+def test_an_interrupt_that_a_callback_takes_is_not_lost(name: str) -> None:
+    """Python shows what is raised there and goes on."""
+    text = f"""
+import os, signal, sys, time, weakref
+from heddle.driver.cli.entry import guarded
+from heddle.driver.cli.interrupt import end_on_interrupt
+end_on_interrupt()
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(1000): pass
+def run():
+    exec({CALLBACKS[name]!r}, globals())
+    time.sleep(60)
+sys.exit(guarded(run))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=False, timeout=50
+    )
+    assert (done.returncode, done.stderr) == (130, "interrupted\n")

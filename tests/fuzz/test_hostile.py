@@ -57,6 +57,21 @@ def test_a_tangle_of_jumps_and_registers_is_refused_or_checked_quickly():
     assert {finding.code.name for finding in findings} <= {"V0112", "V0107"}
 
 
+@pytest.mark.parametrize("is_written_by_both", [True, False])
+def test_a_long_chain_of_branches_is_checked(is_written_by_both):
+    """Each branch writes a register of its own, and the next one reads what both wrote."""
+    code = []
+    for number in range(3000):
+        met, own = 3 * number + 1, 3 * number + 2
+        others = [met if is_written_by_both or number < 2999 else own, own + 1]
+        code += [Instruction(IF, (met - 3 if number else 0, 4))]
+        code += [Instruction(CALL, (met, 1, ())), Instruction(CALL, (own, 1, ())), Instruction(GOTO, (3,))]
+        code += [Instruction(CALL, (register, 1, ())) for register in others]
+    code.append(Instruction(RET, (met,)))
+    findings = verify_program(program_of(code, 9001, others=[PACKED]))
+    assert [finding.code.name for finding in findings] == ([] if is_written_by_both else ["V0107"])
+
+
 def test_registers_are_bounded_by_what_can_be_written():
     body = [Instruction(RET, (0,))]
     for size, num_args in ((1 << 20, 1), (4, 1)):

@@ -10,7 +10,7 @@ out.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from heddle.arith import Analyzer
@@ -21,7 +21,7 @@ from heddle.prim.size_text import size_text
 from heddle.runtime.size_class import block_bytes
 
 _MAX_COMPARED = 64
-"""Sums that are compared with proofs; more are kept as they are."""
+"""So many sums are compared with proofs; more only by the storages that they have."""
 
 Sizes = Counter[PrimExpr]
 """Storages that are alive together: sizes in bytes, each with how many there are."""
@@ -79,9 +79,29 @@ def _greatest(sums: list[str]) -> str:
 
 def _without_dominated(peaks: list[Sizes]) -> list[Sizes]:
     """Leave out sums that another one covers, storage by storage."""
+    largest_first = sorted(peaks, key=lambda sizes: -sum(sizes.values()))
+    return _unlike(largest_first) if len(peaks) > _MAX_COMPARED else _unproved(largest_first)
+
+
+def _unlike(largest_first: list[Sizes]) -> list[Sizes]:
+    """Leave out sums of which another one has every storage. Only those are compared that share the storage
+    that the fewest have: the work grows with the sums, not with their square."""
+    left: list[Sizes] = []
+    having: defaultdict[PrimExpr, list[Sizes]] = defaultdict(list)
+    for sizes in largest_first:
+        others = min((having[size] for size in sizes), key=len, default=left)
+        if not any(sizes <= other for other in others):
+            left.append(sizes)
+            for size in sizes:
+                having[size].append(sizes)
+    return left
+
+
+def _unproved(largest_first: list[Sizes]) -> list[Sizes]:
+    """Leave out sums that another one covers, as far as the analyzer proves it."""
     analyzer = Analyzer()
     for var in {
-        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
+        node for sizes in largest_first for size in sizes for node in walk(size) if isinstance(node, PrimVar)
     }:
         analyzer.mark_global_non_neg(var)
     proofs: dict[tuple[PrimExpr, PrimExpr], bool] = {}
@@ -93,21 +113,19 @@ def _without_dominated(peaks: list[Sizes]) -> list[Sizes]:
             proofs[large, small] = analyzer.can_prove_greater_equal(large - small, 0)
         return proofs[large, small]
 
-    largest_first = sorted(peaks, key=lambda sizes: -sum(sizes.values()))
-    with_proofs = len(peaks) <= _MAX_COMPARED
     left: list[Sizes] = []
     for sizes in largest_first:
-        if not any(_is_covered(sizes, other, covers if with_proofs else None) for other in left):
+        if not any(_is_covered(sizes, other, covers) for other in left):
             left.append(sizes)
     return left
 
 
-def _is_covered(sizes: Sizes, by: Sizes, covers: Callable[[PrimExpr, PrimExpr], bool] | None) -> bool:
+def _is_covered(sizes: Sizes, by: Sizes, covers: Callable[[PrimExpr, PrimExpr], bool]) -> bool:
     """Whether each storage of `sizes` has one of its own in `by` that is provably no smaller."""
     missing, free = sizes - by, list((by - sizes).elements())
     if not missing:
         return True
-    if covers is None or sum(missing.values()) > len(free):
+    if sum(missing.values()) > len(free):
         return False
     for size in missing.elements():
         found = next((index for index, other in enumerate(free) if covers(other, size)), None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from heddle.support.settings import settings
 
 _SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 _DRIVERS = ("cc", "gcc", "clang")
+_C_LIBRARIES = ("musl", "android", "uclibc", "ohos")
+"""Besides GNU's. A library that was linked with one of them does not load where there is another."""
 
 
 def _zig(tool: str) -> list[str] | None:
@@ -32,7 +35,8 @@ def _zig(tool: str) -> list[str] | None:
 
 
 def shared_library_command(triple: str = "") -> list[str]:
-    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's.
+    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's,
+    or for another C library than this one's.
 
     The setting HEDDLE_LINKER names another one. Raises: UsageError U0504 where there is none.
     """
@@ -52,10 +56,17 @@ def shared_library_command(triple: str = "") -> list[str]:
     raise _no_linker(f"a shared library for {triple}" if triple else "a shared library", names)
 
 
+def c_library_of(triple: str) -> str:
+    """The C library of Linux that a triple names; "gnu" where it names none."""
+    rest = triple.partition("-")[2]
+    return next((name for name in _C_LIBRARIES if name in rest), "gnu")
+
+
 def _cross_linkers(triple: str) -> list[str]:
-    """Compilers' drivers for another machine, as distributions call them."""
-    machine = triple.partition("-")[0]
-    return list(dict.fromkeys(f"{name}-gcc" for name in (triple, f"{machine}-linux-gnu")))
+    """Compilers' drivers for another machine, or another C library, as distributions call them."""
+    usual = f"{triple.partition('-')[0]}-linux-{c_library_of(triple)}"
+    drivers = [f"{name}-{tool}" for name in dict.fromkeys((triple, usual)) for tool in ("gcc", "clang")]
+    return [*drivers, "musl-gcc"] if usual == f"{platform.machine()}-linux-musl" else drivers
 
 
 def archive_command() -> list[str]:

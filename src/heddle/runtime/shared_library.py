@@ -20,7 +20,7 @@ from heddle.runtime.artefact import Section, SectionTable, parse_artefact, secti
 from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.codes import F0109, U0506, U0507
 from heddle.runtime.library_program import ARTEFACT, CORE, NEEDS, TABLES, load_library
-from heddle.runtime.linker import archive_command, run_tool, shared_library_command
+from heddle.runtime.linker import archive_command, c_library_of, run_tool, shared_library_command
 from heddle.runtime.loaded_libraries import loaded_libraries
 from heddle.runtime.native.abi import ProgramTables
 from heddle.runtime.native.elf import data_object, prefix_symbols
@@ -92,7 +92,8 @@ def _linker_for(target: Path, triple: str) -> LinkTool:
     if target.suffix.lower() == ".a":
         archive = archive_command()
         return lambda output, files: run_tool([*archive, output, *files])
-    command = shared_library_command("" if triple_is_here(triple) else triple)
+    is_here = triple_is_here(triple) and c_library_of(triple) == c_library_of(this_processor().triple)
+    command = shared_library_command("" if is_here else triple)
     return lambda output, files: run_tool([*command, *files, "-o", output])
 
 

@@ -137,11 +137,13 @@ def _signature_of(path: PathLike) -> bytes:
 
 def _key(path: PathLike, load: Any, kind: str) -> Any:
     ed25519, _ = _cryptography()
+    from cryptography.exceptions import UnsupportedAlgorithm  # an extra: only signatures need it
+
     wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
     data = _read_small(path)
     try:
         key = load(data)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise UsageError(
             U0511, f"{os.fspath(path)} holds no {kind} key: {error}", help="heddle keygen KEY makes one"
         ) from error

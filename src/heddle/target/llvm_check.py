@@ -25,6 +25,8 @@ from heddle.target.features import BASE_FEATURES, CODE_FEATURES, known_processor
 _NAME = re.compile(r"[A-Za-z0-9_.+-]*")
 _LISTED = re.compile(r"^  (\S+) +- ", re.MULTILINE)
 _X86 = re.compile(r"x86_64h?|i\d86")
+_UNFIT = re.compile(r"amdgcn|r600|nvptx|spirv|dxil|bpf|avr|msp430")
+"""Machines of LLVM that are no processors, or whose pointers have fewer than 32 bits."""
 _PLACE = re.compile(r"^(LLVM ERROR: |error: |<unknown>:0:0: )+")
 _FEATURES = "Available features"
 _X86_MODES = ("64bit", "64bit-mode", "32bit-mode", "16bit-mode", "soft-float")
@@ -55,6 +57,8 @@ def check_code_generation(triple: str, cpu: str, features: str, changes: tuple[s
     for code, text in ((H0106, triple), (H0105, cpu), *((H0107, name) for name in names)):
         if not _NAME.fullmatch(text):
             raise UsageError(code, f"{_WHAT[code]} {text[:80]!r} is no name")
+    if _UNFIT.match(machine):
+        raise UsageError(H0106, f"{triple!r} is no processor with pointers of 32 or 64 bits")
     _check_by_trial(triple, cpu, features, changes)
 
 

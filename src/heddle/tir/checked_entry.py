@@ -10,13 +10,15 @@ The quick look is straight code, whatever the number of arguments: differences a
 right arguments for wrong ones (dense strides, an empty tensor without data); then the call says so. What a
 table cannot say is left to statements of their own: dimensions that are formulas or have another dtype than
 int64, and declared strides.
+
+A kernel of more than `QUICK_LOOK_ARGS` arguments calls at once: the straight code would be one block of
+thousands of loads, and the time that LLVM takes for a block grows faster than the block.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 
 from heddle.prim.intrinsics import ret
 from heddle.prim.nodes import IntImm, PrimExpr, Var
@@ -27,6 +29,7 @@ from heddle.tir.kernel_abi import arg_kind, arg_value, check_args, pointer_bits,
 from heddle.tir.kernel_entry import Entry
 from heddle.tir.nodes import Bind, Buffer, Evaluate, IfThenElse, Stmt
 
+QUICK_LOOK_ARGS = 64
 _NUMBER = -1
 """In the place of an axis: an argument that is a number."""
 _ALL_BITS, _NO_BITS = -1, 0
@@ -60,9 +63,11 @@ class CheckedEntry(Entry):
     def build(self) -> list[Stmt]:
         binds = super().build()
         status = self._call()
+        if len(self.func.params) > QUICK_LOOK_ARGS:
+            return [_leave_unless_zero(status), *self._addresses, *binds]
         rest = [*self._contents, *self._places()]
         if self._devices:
-            rest.append(cast("int64", reduce(bitwise_or, self._devices)))
+            rest.append(cast("int64", _joined(self._devices)))
         return [
             IfThenElse(not_equal(self.num_args, const(len(self.func.params))), Evaluate(ret(status))),
             *_unless_zero(self._kinds, status),
@@ -76,13 +81,13 @@ class CheckedEntry(Entry):
         """Differences of addresses: bits that have to be zero, and the sign of the address before. Only 0 has
         one there, and addresses far up, which are right when they are looked at again."""
         found = [
-            bitwise_and(reduce(bitwise_or, addresses), const(low_bits, "int64"))
+            bitwise_and(_joined(addresses), const(low_bits, "int64"))
             for low_bits, addresses in self._aligned.items()
             if low_bits
         ]
         before = [address - 1 for addresses in self._aligned.values() for address in addresses]
         if before:
-            found.append(bitwise_and(reduce(bitwise_or, before), const(-(1 << 63), "int64")))
+            found.append(bitwise_and(_joined(before), const(-(1 << 63), "int64")))
         return found
 
     def _call(self) -> PrimExpr:
@@ -159,8 +164,20 @@ def _unless_zero(differences: Sequence[PrimExpr], status: PrimExpr) -> list[Stmt
     """Ask for the status where a difference is not 0, and leave where that is not 0 either."""
     if not differences:
         return []
-    failed = IfThenElse(not_equal(status, const(0)), Evaluate(ret(const(-1))))
-    return [IfThenElse(not_equal(reduce(bitwise_or, differences), const(0, differences[0].dtype)), failed)]
+    found = not_equal(_joined(differences), const(0, differences[0].dtype))
+    return [IfThenElse(found, _leave_unless_zero(status))]
+
+
+def _leave_unless_zero(status: PrimExpr) -> Stmt:
+    return IfThenElse(not_equal(status, const(0)), Evaluate(ret(const(-1))))
+
+
+def _joined(values: Sequence[PrimExpr]) -> PrimExpr:
+    """The bits of all values, as a balanced tree: no reader recurses deep."""
+    if len(values) == 1:
+        return values[0]
+    middle = len(values) // 2
+    return bitwise_or(_joined(values[:middle]), _joined(values[middle:]))
 
 
 def _plain(name: str) -> str:

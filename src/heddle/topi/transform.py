@@ -13,6 +13,7 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
+from heddle.topi.choice import choice
 from heddle.topi.dims import (
     as_dim,
     ceil_div,
@@ -142,13 +143,12 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
     shape = (*tensors[0].shape[:axis], total, *tensors[0].shape[axis + 1 :])
 
     def element(*index: PrimExpr) -> PrimExpr:
-        value: PrimExpr | None = None
-        for k in reversed(range(len(tensors))):
-            begin = ends[k - 1] if k else constant(0, "int64")
-            own = tensors[k][(*index[:axis], index[axis] - begin, *index[axis + 1 :])]
-            value = own if value is None else if_then_else(index[axis] < ends[k], own, value)
-        assert value is not None
-        return value
+        begins = [constant(0, "int64"), *ends]
+        own = [
+            tensor[(*index[:axis], index[axis] - begin, *index[axis + 1 :])]
+            for tensor, begin in zip(tensors, begins, strict=False)
+        ]
+        return choice(own, lambda k: index[axis] < ends[k], lambda k: index[axis] < ends[k - 1])
 
     result: te.Tensor = te.compute(shape, element, name="concatenate")
     return result
@@ -161,11 +161,8 @@ def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 
     def element(*index: PrimExpr) -> PrimExpr:
         rest = (*index[:axis], *index[axis + 1 :])
-        value = tensors[-1][rest] if rest else tensors[-1]()
-        for k in reversed(range(len(tensors) - 1)):
-            value = if_then_else(equal(index[axis], k), tensors[k][rest] if rest else tensors[k](), value)
-        result: PrimExpr = value
-        return result
+        own = [tensor[rest] if rest else tensor() for tensor in tensors]
+        return choice(own, lambda k: equal(index[axis], k), lambda k: less(index[axis], k))
 
     result: te.Tensor = te.compute(shape, element, name="stack")
     return result

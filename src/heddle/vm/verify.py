@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import islice
 
 from heddle.runtime.dtype import DataType
@@ -303,14 +304,17 @@ def _check_definite_writes(
     program: Program, row: FunctionRow, instructions: list[Instruction], budget: list[int]
 ) -> Iterator[Diagnostic]:
     """Sets of registers are ints, a bit a register. The state at a block only ever loses bits: it ends.
-    `budget` holds the words of sets that may still be touched.
+    Blocks wait in the order of the code, so that where paths meet, all that come from above have come: a
+    chain of branches is gone through once. `budget` holds the words of sets that may still be touched.
     """
     blocks = _blocks(row, instructions)
     written: dict[int, int] = {row.start: (1 << row.num_args) - 1}
     pending = [row.start]
+    is_pending = {row.start}
     cost = 16 + row.register_file_size // 64
     while pending:
-        block = blocks[pending.pop()]
+        block = blocks[heappop(pending)]
+        is_pending.remove(block.start)
         after = written[block.start] | block.writes
         for successor in block.successors:
             budget[0] -= cost
@@ -318,7 +322,9 @@ def _check_definite_writes(
             met = after if before is None else before & after
             if met != before:
                 written[successor] = met
-                pending.append(successor)
+                if successor not in is_pending:
+                    is_pending.add(successor)
+                    heappush(pending, successor)
         if budget[0] < 0:
             yield _finding(program, row, row.start, V0112, "its jumps and registers are too many to check")
             return

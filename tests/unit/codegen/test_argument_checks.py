@@ -12,6 +12,7 @@ import pytest
 from heddle.codegen import compile_kernels
 from heddle.prim.nodes import Var
 from heddle.target import Target
+from heddle.tir.checked_entry import QUICK_LOOK_ARGS
 from heddle.tir.nodes import Buffer, Evaluate, PrimFunc, decl_buffer
 from tests.unit.codegen.kernel_runner import KernelError
 from tests.unit.codegen.test_packed_api import compiled
@@ -24,7 +25,7 @@ BOUNDS = {"int8": 127, "uint8": 255, "int32": 2**31 - 1, "uint32": 2**32 - 1, "i
 class Signature:
     """A kernel of random parameters, which does nothing, and arguments for it."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, count: int | None = None) -> None:
         self.rng = random.Random(seed)
         self.sizes = {name: self.rng.choice([0, 1, 2, 3, 7]) for name in "mnk"}
         self.vars = {name: Var(name, "int64") for name in self.sizes}
@@ -33,7 +34,7 @@ class Signature:
         if self.rng.random() < 0.3:
             self.params.append(self.vars["k"])
             self.args.append(self.sizes["k"])
-        for position in range(self.rng.randint(1, 4)):
+        for position in range(count or self.rng.randint(1, 4)):
             (self._scalar if self.rng.random() < 0.3 else self._tensor)(f"p{position}")
 
     def _scalar(self, name: str) -> None:
@@ -77,9 +78,11 @@ def outcome(kernel: Any, args: list[Any]) -> Any:
     return None
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_the_library_says_what_code_would_say(seed: int) -> None:
-    signature = Signature(seed)
+@pytest.mark.parametrize(
+    ("seed", "count"), [*((seed, None) for seed in range(40)), (40, QUICK_LOOK_ARGS + 1)]
+)
+def test_the_library_says_what_code_would_say(seed: int, count: int | None) -> None:
+    signature = Signature(seed, count)
     func = PrimFunc(tuple(signature.params), Evaluate(0), attrs={"global_symbol": "f"})
     by_runtime, by_code = (compiled(func, by_runtime) for by_runtime in (True, False))
     assert outcome(by_runtime, signature.args) is None
@@ -131,3 +134,13 @@ def test_a_kernel_has_one_text_about_its_arguments() -> None:
     assert "heddle_set_error" not in text
     assert text.count("call i32 @heddle_check_args") == 4
     assert text.count(' c"') == 1
+
+
+def test_a_kernel_of_very_many_arguments() -> None:
+    params = tuple(decl_buffer((Var(f"n{i}", "int64"), 3), "float32", f"p{i}") for i in range(1500))
+    kernel = compiled(PrimFunc(params, Evaluate(0), attrs={"global_symbol": "f"}), True)
+    args = [np.zeros((2, 3), "float32") for _ in params]
+    assert outcome(kernel, args) is None
+    for wrong in (np.zeros((2, 4), "float32"), np.zeros((2, 3), "float64"), 7):
+        message, _ = outcome(kernel, [*args[:-1], wrong])
+        assert "p1499" in message

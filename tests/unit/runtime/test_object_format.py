@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import struct
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 import pytest
 
 import heddle
+from heddle.runtime import linker, shared_library
 from heddle.runtime.artefact import open_artefact
 from heddle.runtime.native.elf import data_object, defined_symbols
-from heddle.runtime.native.object_format import format_of, object_format
+from heddle.runtime.native.object_format import check_library, format_of, object_format
 from heddle.runtime.processor import this_processor
 from heddle.script.parser import parse
 from heddle.support.diagnostics import UsageError
@@ -117,6 +119,29 @@ def test_libraries_that_cannot_be_made_are_refused(triple: str, suffix: str, tmp
     with pytest.raises(UsageError, match="U0510"):
         module.export_library(path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("suffix", [".so", ".a"])
+def test_there_are_no_libraries_with_narrow_pointers(suffix: str) -> None:
+    for triple in ("x86_64-linux-gnux32", "x86_64-unknown-linux-muslx32", "aarch64-linux-gnu_ilp32"):
+        with pytest.raises(UsageError, match="U0510"):
+            check_library(f"m{suffix}", triple)
+
+
+@pytest.mark.parametrize("library", ["musl", "android24", "uclibc"])
+def test_another_c_library_wants_a_linker_of_its_own(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """This machine's would have the file load its own C library, which is not there."""
+    machine, there = platform.machine(), dict[str, str]()
+    monkeypatch.setattr(linker.shutil, "which", there.get)
+    monkeypatch.setattr(linker, "_zig", lambda tool: None)
+    triple = f"{machine}-unknown-linux-{library}"
+    there["cc"] = there[f"{machine}-linux-gnu-gcc"] = "/usr/bin/cc"
+    with pytest.raises(UsageError, match="U0504"):
+        shared_library._linker_for(tmp_path / "m.so", triple)
+    there[f"{triple}-clang"] = "/usr/bin/clang"
+    assert linker.shared_library_command(triple)[:2] == [f"{triple}-clang", "-shared"]
 
 
 def test_a_dylib_is_for_macos(tmp_path: Path) -> None:

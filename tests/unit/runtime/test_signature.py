@@ -99,6 +99,20 @@ def test_what_is_no_key(model: Path, keys: tuple[Path, Path], tmp_path: Path) ->
         verify_file(model, tmp_path / "missing")
 
 
+def test_a_key_on_an_unknown_curve(model: Path, keys: tuple[Path, Path], tmp_path: Path) -> None:
+    sign_file(model, keys[0])
+    # The identifier of a curve is the arc 1.3.132.0.N: 10 is secp256k1, 16 is one that the library lacks.
+    known = (
+        "MFYwEAYHKoZIzj0CAQYFK4EEAAoDQgAE"
+        + "eb5mfvncu6xVoGKVzocLBwKb/NstzijZWfKBWxb4F5hIOtp3JqPEZV2k+/wOEQio/Re0SKaFVBmcR9CP+xDUuA=="
+    )
+    unknown = known.replace("AAoD", "ABAD")
+    for text, message in ((known, "another kind"), (unknown, "holds no public key")):
+        (tmp_path / "curve.pub").write_text(f"-----BEGIN PUBLIC KEY-----\n{text}\n-----END PUBLIC KEY-----\n")
+        with pytest.raises(UsageError, match=f"U0511.*{message}"):
+            verify_file(model, tmp_path / "curve.pub")
+
+
 def test_libraries_cannot_be_verified(tmp_path: Path, keys: tuple[Path, Path]) -> None:
     with pytest.raises(UsageError, match="U0513"):
         load_module(tmp_path / "m.so", public_key=keys[1])

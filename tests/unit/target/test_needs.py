@@ -90,7 +90,10 @@ def test_processors_that_llvm_does_not_know_are_an_error_and_no_end(cpu: str) ->
     ("options", "code", "part"),
     [
         ("-mtriple=foo", "H0106", "No available targets"),
-        ("-mtriple=nvptx64", "H0106", "triple 'nvptx64'"),
+        ("-mtriple=nvptx64", "H0106", "'nvptx64' is no processor"),
+        ("-mtriple=amdgcn-amd-amdhsa", "H0106", "'amdgcn-amd-amdhsa' is no processor"),
+        ("-mtriple=spirv64", "H0106", "'spirv64' is no processor"),
+        ("-mtriple=avr", "H0106", "'avr' is no processor"),
         ("-mtriple=x86_64h-apple-macosx -mcpu=nosuch", "H0105", "no processor 'nosuch'"),
         ("-mtriple=aarch64-linux-gnu -mcpu=neoverse-w2", "H0105", "did you mean"),
         ("-mtriple=riscv64-unknown-linux-gnu -mcpu=generic-rv32", "H0105", "requires an RV64 CPU"),

@@ -7,22 +7,31 @@ gets at once; if Python has not noticed the signal a little later, the thread en
 CPython notes an interrupt of code that `exec` reads from text (dataclasses are made that way) as one that
 nobody caught, whoever catches it, and at the end of `python -m` kills the process by the signal. A program
 that was interrupted ends before that.
+
+What is raised in a callback, such as `__del__` or that of a weak reference, is shown and forgotten, so the
+interrupt that Python notices there comes once more.
 """
 
 from __future__ import annotations
 
+import _thread
 import atexit
 import os
 import signal
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import Any
 
 INTERRUPTED = 130
 _GRACE_S = 1.0
 """For Python to notice; from there on KeyboardInterrupt ends the program, or the debugger's command."""
+_LOST = 0
+"""No signal has this number. It stands for an interrupt that nobody got."""
+_MOMENT_S = 0.01
+"""For the callback to end that took it."""
 
 _interrupted = threading.Event()
 
@@ -61,11 +70,23 @@ def end_on_interrupt() -> None:
     def watch() -> None:
         with sending:
             while received := receiving.recv(64):
+                if _LOST in received:
+                    time.sleep(_MOMENT_S)
+                    _thread.interrupt_main()
                 if signal.SIGINT in received and not taken.wait(_GRACE_S):
                     os.write(2, b"interrupted\n")
                     os._exit(INTERRUPTED)
                 taken.clear()
 
+    show_unraisable = sys.unraisablehook
+
+    def unraisable(found: Any) -> None:
+        if found.exc_type is KeyboardInterrupt:
+            sending.send(bytes([_LOST]))
+        else:
+            show_unraisable(found)
+
+    sys.unraisablehook = unraisable
     atexit.register(_end)  # after what is registered later
     signal.signal(signal.SIGINT, take)
     signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)

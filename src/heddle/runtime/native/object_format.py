@@ -24,6 +24,8 @@ _COFF_MACHINES = {"x86_64": 0x8664, "aarch64": 0xAA64, "i386": 0x14C, "arm": 0x1
 _MACHO_TYPES = {"x86_64": 0x01000007, "aarch64": 0x0100000C, "i386": 7, "arm": 12}
 _MACHO_MAGIC = (0xFEEDFACE, 0xFEEDFACF)
 _APPLE = ("darwin", "macos", "ios", "tvos", "watchos", "xros")
+_NARROW = ("x32", "ilp32")
+"""In triples: pointers of 32 bits on machines of 64."""
 LIBRARY_MACHINES = ("x86_64", "aarch64")
 """The machines for whose Linux the native support library is written."""
 
@@ -82,10 +84,11 @@ def check_library(name: str, triple: str) -> None:
     """
     platform, here = platform_of(triple), this_processor().platform
     machine, _, system = platform.partition("-")
-    if platform != here and not (machine in LIBRARY_MACHINES and system == "linux" and "x32" not in triple):
+    is_wide = not any(name in triple for name in _NARROW)
+    if not is_wide or (platform != here and not (machine in LIBRARY_MACHINES and system == "linux")):
         raise UsageError(
             U0510,
-            f"{name} cannot be made for {triple}: libraries are for {here} and for Linux on "
+            f"{name} cannot be made for {triple}: libraries are for {here} and for 64-bit Linux on "
             f"{' and '.join(LIBRARY_MACHINES)}",
             help="let the name end in .heddle: the one-file format holds kernels for any target",
         )

@@ -119,5 +119,7 @@ def _in_order(places: Sequence[PrimExpr], extent: PrimExpr) -> list[PrimExpr]:
         if at < len(found) and not analyzer.can_prove(less_equal(place, found[at])):
             return []
         found.insert(at, place)
+        if len(found) > MAX_CUTS:
+            return []
     is_inside = all(analyzer.can_prove(less_equal(place, extent)) for place in found)
-    return found if len(found) <= MAX_CUTS and is_inside else []
+    return found if is_inside else []
