@@ -187,6 +187,14 @@ def instantiate(ty: FuncType, args: tuple[Type, ...] = ()) -> tuple[tuple[Type, 
     return params, replace_type_vars(ty.ret, mapping), given
 
 
+def types_of_instance(generic: FuncType, wanted: Type) -> tuple[Type, ...]:
+    """The types that make a generic function one of the type `wanted`, which inference found to fit."""
+    params, ret, given = instantiate(generic)
+    unifier = Unifier()
+    unifier.unify(FuncType(params, ret), wanted)
+    return tuple(unifier.resolve(item) for item in given)
+
+
 def replace_type_vars(ty: Type, mapping: dict[Any, Type]) -> Type:
     """A type with variables replaced."""
     if not mapping or isinstance(ty, TensorType):

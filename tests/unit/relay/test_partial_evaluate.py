@@ -14,6 +14,7 @@ from heddle.relay import transform as passes
 from heddle.relay.placement import post_order
 from heddle.support.diagnostics import HeddleError
 from tests.unit.relay.programs import listed, plain, program, run
+from tests.unit.relay.test_corpus import ROWS, _text
 
 STEPS = heddle.transform.Sequential(
     [
@@ -95,6 +96,44 @@ GOLDEN: dict[str, tuple[str, str]] = {
         "C(%h, %t) => { let %a = @sum(%t); let %b = %h + %a; %b } }; %s } "
         "def @main(%l: L) -> int32 { let %a = @sum(%l); %a }",
     ),
+    "a counter that does not come to an end": (
+        "def @f(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @f(%n - 1, %k + 1) } } "
+        "def @main(%n: int32) { @f(%n, 0) }",
+        "def @f(%n: int32, %k: int32) -> int32 { let %c = %n == 0; let %r = if (%c) { %k } else "
+        "{ let %a = %n - 1; let %b = %k + 1; let %d = @f(%a, %b); %d }; %r } "
+        "def @main(%n: int32) -> int32 { let %r = @f(%n, 0); %r }",
+    ),
+    "what comes to an end inside of what does not": (
+        "def @f(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @f(%n - 1, @g(2, %k)) } } "
+        "def @g(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @g(%n - 1, %k * %k) } } "
+        "def @main(%n: int32) { @f(%n, 0) }",
+        "def @f(%n: int32, %k: int32) -> int32 { let %c = %n == 0; let %r = if (%c) { %k } else "
+        "{ let %a = %n - 1; let %b = %k * %k; let %e = %b * %b; let %d = @f(%a, %e); %d }; %r } "
+        "def @main(%n: int32) -> int32 { let %r = @f(%n, 0); %r }",
+    ),
+    "cells behind a call that stays": (
+        "def @f(%n: int32, %r: ref(int32)) -> int32 { if (%n == 9) { ref_read(%r) } else { "
+        "ref_write(%r, %n); @f(%n + 1, %r) } } "
+        "def @main() { let %r = ref(5); let %a = @f(0, %r); ref_read(%r) - %a }",
+        "def @f(%n: int32, %r: ref(int32)) -> int32 { let %c = %n == 9; let %x = if (%c) "
+        "{ let %y = ref_read(%r); %y } else { let %u = ref_write(%r, %n); let %z = %n + 1; "
+        "let %w = @f(%z, %r); %w }; %x } "
+        "def @main() -> int32 { let %r = ref(5); let %a = @f(0, %r); let %b = ref_read(%r); "
+        "let %c = %b - %a; %c }",
+    ),
+    "a function composed with itself": (
+        "def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C "
+        "{ fn (%x: A) -> C { %f(%g(%x)) } } def @main(%x: float32) { "
+        "let %h = @compose(fn (%a: float32) { %a + 1f }, fn (%b: float32) { %b * %b }); "
+        "@compose(%h, %h)(%x) }",
+        "def @main(%x: float32) -> float32 { let %a = %x * %x; let %b = %a + 1f; let %c = %b * %b; "
+        "let %d = %c + 1f; %d }",
+    ),
+    "a generic function by another name": (
+        "def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) } "
+        "def @main(%x: float32) { let %pair = fn [A](%a: A) -> (A, A) { (%a, %a) }; @apply(%pair, %x).1 }",
+        "def @main(%x: float32) -> float32 { %x }",
+    ),
     "kernels": (
         "def @main(%x: float32) { let %f = fn (%a: float32, Primitive=1) -> float32 { tanh(%a) }; %f(%x) }",
         "def @main(%x: float32) -> float32 "
@@ -110,6 +149,12 @@ def test_programs_before_and_after(name: str) -> None:
     assert_structural_equal(made, after)
     assert_structural_equal(relay.parse(made.astext()), made)
     assert STEPS(made) is made
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_programs_of_the_corpus_are_evaluated_at_once(name: str) -> None:
+    made = passes.PartialEvaluate()(relay.parse(_text(name), name))
+    assert passes.PartialEvaluate()(made) is made
 
 
 def test_dead_chains_go_at_once() -> None:

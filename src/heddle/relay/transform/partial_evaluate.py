@@ -37,6 +37,7 @@ from heddle.relay.transform.inline import INLINE, is_recursive
 from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
+from heddle.relay.unify import types_of_instance
 from heddle.support.diagnostics import HeddleError
 from heddle.support.trampoline import Recursion, run
 
@@ -55,8 +56,10 @@ class PartialEvaluate(TypedPass):
 
     beside `@pow`. The result is in A-normal form; effects stay, in their order. What nobody uses any more
     stays too: `DeadCodeElimination` and `RemoveUnusedFunctions` leave it out. A function that calls itself is
-    unfolded while an argument gets smaller: data by its constructors, an integer by its value. In each
-    function of the module, so many calls as `unfoldings` says are unfolded; the others stay calls.
+    unfolded where that comes to an end: each call has a smaller argument (data by constructors, an integer by
+    its value), until none is left, or one of whose arguments nothing is known. In each function of a module
+    as many calls as `unfoldings` says are unfolded; the others stay. But for those, the pass leaves its own
+    result as it is.
     """
 
     unfoldings: int = option(1000, at_least=0)
@@ -65,10 +68,15 @@ class PartialEvaluate(TypedPass):
     def change(self, func: Function, mod: IRModule) -> Function:
         if not _is_plain(func):
             return func
-        made: Function = infer_expr(
-            run(_Evaluator(mod, self.unfoldings).function(ToANormalFormExpr(func), {}, {})), mod
-        )
+        evaluator = _Evaluator(mod, self.unfoldings)
+        made: Function = infer_expr(run(evaluator.function(_normal(func, mod), {}, {}, 1)), mod)
         return func if structural_equal(made, func) else made
+
+
+def _normal(func: Function, mod: IRModule) -> Function:
+    """A function in A-normal form, with the types of its variables."""
+    made: Function = infer_expr(ToANormalFormExpr(func), mod)
+    return made
 
 
 def _is_plain(func: Any) -> bool:
@@ -81,12 +89,14 @@ class _Value:
     """What stands for a value in the new program, and what is known of it.
 
     `known` is the fields of a tuple, `_Data`, `_Closure` or `_Cell`; a constant is known by its `atom`.
-    `size` becomes smaller where functions that call themselves come to an end.
+    `size` becomes smaller where functions that call themselves come to an end; `weight` counts the closures
+    in it, with those in their free variables.
     """
 
     atom: Any
     known: Any = None
     size: float = math.inf
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -107,6 +117,8 @@ class _Closure:
     func: Function
     values: dict[Var, _Value]
     types: dict[Any, Type]
+    weight: int
+    """More than that of each value it holds: the same function is unfolded in itself where that gets less."""
     calls_itself: bool = False
 
 
@@ -131,13 +143,19 @@ class _Evaluator:
     """The lets of the scope that is being made."""
     store: dict[_Cell, _Value] = field(default_factory=dict)
     _active: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """For each function that is being unfolded, by identity, the least sizes of its arguments so far."""
+    """For each function that is being evaluated, by identity, the least weight and sizes so far."""
+    _tried: set[int] = field(default_factory=set)
+    """Functions that are being unfolded."""
+    _endless: set[int] = field(default_factory=set)
+    """Those of them that do not come to an end: the first call of each will stay a call."""
     _globals: dict[str, _Closure | None] = field(default_factory=dict)
     _folder: Folder | None = None
 
     # ---- functions and scopes
 
-    def function(self, func: Function, values: dict[Var, _Value], types: dict[Any, Type]) -> Recursion:
+    def function(
+        self, func: Function, values: dict[Var, _Value], types: dict[Any, Type], weight: int
+    ) -> Recursion:
         """A function for any arguments."""
         frame = _Frame(dict(values), types)
         params = []
@@ -145,20 +163,16 @@ class _Evaluator:
             params.append(replace(param, ty=frame.type(param.ty)))
             frame.values[param] = _Value(params[-1])
         outer, self.store = self.store, {}
-        with self._unfolding(func, (math.inf,) * len(params)):
+        with self._evaluating(func, (weight, *(math.inf,) * len(params))):
             body = yield self._scope(func.body, frame)
         self.store = outer
         return replace(func, params=tuple(params), body=body, ret_ty=frame.type(func.ret_ty), ty=None)
 
     @contextmanager
-    def _unfolding(self, func: Function, sizes: tuple[float, ...]) -> Iterator[None]:
-        before = self._active.get(id(func))
-        self._active[id(func)] = sizes
+    def _evaluating(self, func: Function, sizes: tuple[float, ...]) -> Iterator[None]:
+        outer, self._active = self._active, {**self._active, id(func): sizes}
         yield
-        if before is None:
-            del self._active[id(func)]
-        else:
-            self._active[id(func)] = before
+        self._active = outer
 
     def _scope(self, expr: Any, frame: _Frame) -> Recursion:
         """A body, branch or right side with lets of its own."""
@@ -178,7 +192,8 @@ class _Evaluator:
     def _emit(self, hint: Var | None, expr: Any, known: Any = None, size: float = math.inf) -> _Value:
         var = Var("x" if hint is None else hint.name_hint, span=expr.span, dialect="relay")
         self.lines.append((var, expr))
-        return _Value(var, known, size)
+        parts = known.fields if isinstance(known, _Data) else known if isinstance(known, tuple) else ()
+        return _Value(var, known, size, sum(part.weight for part in parts))
 
     # ---- values
 
@@ -209,7 +224,7 @@ class _Evaluator:
         if name not in self._globals:
             func: Any = self.mod.get(var)
             self._globals[name] = (
-                _Closure(ToANormalFormExpr(func), {}, {}, is_recursive(self.mod, var))
+                _Closure(_normal(func, self.mod), {}, {}, 1, is_recursive(self.mod, var))
                 if _is_plain(func)
                 else None
             )
@@ -246,11 +261,12 @@ class _Evaluator:
         var = Var("f" if hint is None else hint.name_hint, span=func.span, dialect="relay")
         free = free_vars(func)
         values = {each: frame.values[each] for each in free if each in frame.values}
-        closure = _Closure(func, values, frame.types, hint in free) if _is_plain(func) else None
-        made = _Value(var, closure)
+        weight = 1 + sum(value.weight for value in values.values())
+        closure = _Closure(func, values, frame.types, weight, hint in free) if _is_plain(func) else None
+        made = _Value(var, closure, weight=weight)
         if hint in free:
             values[hint] = made
-        self.lines.append((var, (yield self.function(func, values, frame.types))))
+        self.lines.append((var, (yield self.function(func, values, frame.types, weight))))
         return made
 
     # ---- calls
@@ -266,26 +282,52 @@ class _Evaluator:
             made = Call(callee.atom, atoms, ty_args=() if atoms else types, span=call.span)
             return self._emit(hint, made, _Data(callee.atom, args), 1 + _size(args))
         closure = callee.known
-        if isinstance(closure, _Closure) and len(types) == len(closure.func.type_params):
-            sizes = self._progress(closure, args)
-            if sizes is not None and self.left > 0:
-                self.left -= 1
-                func = closure.func
-                values = closure.values | dict(zip(func.params, args, strict=True))
-                inner = _Frame(values, closure.types | dict(zip(func.type_params, types, strict=True)))
-                with self._unfolding(func, sizes):
-                    return (yield self._body(func.body, inner))
+        if isinstance(closure, _Closure):
+            if len(types) < len(closure.func.type_params):  # a generic function that stands for one of a type
+                types = types_of_instance(closure.func.ty, frame.type(call.op.ty))  # type: ignore[arg-type]
+            unfolded = yield self._unfolded(closure, args, types)
+            if unfolded is not None:
+                return unfolded
         self.store.clear()
         return self._emit(hint, Call(callee.atom, atoms, call.attrs, span=call.span))
 
+    def _unfolded(self, closure: _Closure, args: tuple[_Value, ...], types: tuple[Type, ...]) -> Recursion:
+        """The value of a call; None where it is to stay a call, and nothing has changed."""
+        func, sizes = closure.func, self._progress(closure, args)
+        if self._endless or self.left == 0:
+            return None
+        if sizes is None:
+            begins = not closure.calls_itself or any(arg.size < math.inf for arg in args)
+            if begins and id(func) in self._tried:  # by itself, this call would be unfolded
+                self._endless.add(id(func))
+            return None
+        self.left -= 1
+        values = closure.values | dict(zip(func.params, args, strict=True))
+        inner = _Frame(values, closure.types | dict(zip(func.type_params, types, strict=True)))
+        is_first, num_lines, store = id(func) not in self._tried, len(self.lines), dict(self.store)
+        self._tried.add(id(func))
+        with self._evaluating(func, sizes):
+            made = yield self._body(func.body, inner)
+        if not is_first:
+            return made
+        self._tried.remove(id(func))
+        if id(func) not in self._endless:
+            return made
+        self._endless.remove(id(func))
+        self.store = store
+        del self.lines[num_lines:]
+        return None
+
     def _progress(self, closure: _Closure, args: tuple[_Value, ...]) -> tuple[float, ...] | None:
-        """The least sizes of arguments with this call; None where it does not come nearer to an end."""
+        """The least weight and sizes with this call; None where it does not come nearer to an end."""
+        here = (closure.weight, *(arg.size for arg in args))
         before = self._active.get(id(closure.func))
-        if before is None and not closure.calls_itself:
-            return tuple(arg.size for arg in args)
-        least = before or (math.inf,) * len(args)
-        now = tuple(min(arg.size, size) for arg, size in zip(args, least, strict=True))
-        return now if now != least else None
+        if before is None:
+            if not closure.calls_itself:
+                return here
+            before = (closure.weight, *(math.inf,) * len(args))
+        now = tuple(map(min, here, before))
+        return now if now != before else None
 
     def _operator(self, call: Call, args: tuple[_Value, ...], hint: Var | None) -> _Value:
         atoms = [arg.atom for arg in args]
