@@ -13,8 +13,8 @@ from heddle.ir.structural import assert_structural_equal
 from heddle.relay import transform as passes
 from heddle.relay.placement import post_order
 from heddle.support.diagnostics import HeddleError
+from tests.unit.relay.corpus import ROWS, parsed
 from tests.unit.relay.programs import listed, plain, program, run
-from tests.unit.relay.test_corpus import ROWS, _text
 
 STEPS = heddle.transform.Sequential(
     [
@@ -153,7 +153,7 @@ def test_programs_before_and_after(name: str) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_programs_of_the_corpus_are_evaluated_at_once(name: str) -> None:
-    made = passes.PartialEvaluate()(relay.parse(_text(name), name))
+    made = passes.PartialEvaluate()(parsed(name))
     assert passes.PartialEvaluate()(made) is made
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from heddle.graph.types import TensorType
 from heddle.graph.values import is_true
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
@@ -16,8 +15,9 @@ from heddle.ir.op import Op
 from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
-from heddle.ir.types import Type
+from heddle.ir.types import FuncType, Type
 from heddle.ir.variables import free_vars
+from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import (
     Clause,
@@ -58,8 +58,7 @@ class PartialEvaluate(TypedPass):
     stays too: `DeadCodeElimination` and `RemoveUnusedFunctions` leave it out. A function that calls itself is
     unfolded where that comes to an end: each call has a smaller argument (data by constructors, an integer by
     its value), until none is left, or one of whose arguments nothing is known. In each function of a module
-    as many calls as `unfoldings` says are unfolded; the others stay. But for those, the pass leaves its own
-    result as it is.
+    as many calls as `unfoldings` says are unfolded. Where these are enough, the pass leaves its result alone.
     """
 
     unfoldings: int = option(1000, at_least=0)
@@ -69,14 +68,13 @@ class PartialEvaluate(TypedPass):
         if not _is_plain(func):
             return func
         evaluator = _Evaluator(mod, self.unfoldings)
-        made: Function = infer_expr(run(evaluator.function(_normal(func, mod), {}, {}, 1)), mod)
+        normal = infer_expr(ToANormalFormExpr(func), mod)
+        made: Function = infer_expr(run(evaluator.function(normal, {}, {})), mod)
         return func if structural_equal(made, func) else made
 
 
-def _normal(func: Function, mod: IRModule) -> Function:
-    """A function in A-normal form, with the types of its variables."""
-    made: Function = infer_expr(ToANormalFormExpr(func), mod)
-    return made
+_REENTRIES = 16
+"""So often a function without a name is unfolded in itself where it may have to do that for ever."""
 
 
 def _is_plain(func: Any) -> bool:
@@ -89,14 +87,12 @@ class _Value:
     """What stands for a value in the new program, and what is known of it.
 
     `known` is the fields of a tuple, `_Data`, `_Closure` or `_Cell`; a constant is known by its `atom`.
-    `size` becomes smaller where functions that call themselves come to an end; `weight` counts the closures
-    in it, with those in their free variables.
+    `size` becomes smaller where functions that call themselves come to an end.
     """
 
     atom: Any
     known: Any = None
     size: float = math.inf
-    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,8 +113,6 @@ class _Closure:
     func: Function
     values: dict[Var, _Value]
     types: dict[Any, Type]
-    weight: int
-    """More than that of each value it holds: the same function is unfolded in itself where that gets less."""
     calls_itself: bool = False
 
 
@@ -143,36 +137,29 @@ class _Evaluator:
     """The lets of the scope that is being made."""
     store: dict[_Cell, _Value] = field(default_factory=dict)
     _active: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """For each function that is being evaluated, by identity, the least weight and sizes so far."""
+    """For each function that is being evaluated, by identity, the least sizes of arguments so far."""
     _tried: set[int] = field(default_factory=set)
     """Functions that are being unfolded."""
     _endless: set[int] = field(default_factory=set)
     """Those of them that do not come to an end: the first call of each will stay a call."""
     _globals: dict[str, _Closure | None] = field(default_factory=dict)
+    _knots: bool | None = None
     _folder: Folder | None = None
 
     # ---- functions and scopes
 
-    def function(
-        self, func: Function, values: dict[Var, _Value], types: dict[Any, Type], weight: int
-    ) -> Recursion:
+    def function(self, func: Function, values: dict[Var, _Value], types: dict[Any, Type]) -> Recursion:
         """A function for any arguments."""
         frame = _Frame(dict(values), types)
         params = []
         for param in func.params:
             params.append(replace(param, ty=frame.type(param.ty)))
             frame.values[param] = _Value(params[-1])
-        outer, self.store = self.store, {}
-        with self._evaluating(func, (weight, *(math.inf,) * len(params))):
-            body = yield self._scope(func.body, frame)
-        self.store = outer
+        outer, self.store, active = self.store, {}, self._active
+        self._active = {**active, id(func): (math.inf,) * len(params)}
+        body = yield self._scope(func.body, frame)
+        self.store, self._active = outer, active
         return replace(func, params=tuple(params), body=body, ret_ty=frame.type(func.ret_ty), ty=None)
-
-    @contextmanager
-    def _evaluating(self, func: Function, sizes: tuple[float, ...]) -> Iterator[None]:
-        outer, self._active = self._active, {**self._active, id(func): sizes}
-        yield
-        self._active = outer
 
     def _scope(self, expr: Any, frame: _Frame) -> Recursion:
         """A body, branch or right side with lets of its own."""
@@ -192,8 +179,7 @@ class _Evaluator:
     def _emit(self, hint: Var | None, expr: Any, known: Any = None, size: float = math.inf) -> _Value:
         var = Var("x" if hint is None else hint.name_hint, span=expr.span, dialect="relay")
         self.lines.append((var, expr))
-        parts = known.fields if isinstance(known, _Data) else known if isinstance(known, tuple) else ()
-        return _Value(var, known, size, sum(part.weight for part in parts))
+        return _Value(var, known, size)
 
     # ---- values
 
@@ -224,7 +210,7 @@ class _Evaluator:
         if name not in self._globals:
             func: Any = self.mod.get(var)
             self._globals[name] = (
-                _Closure(_normal(func, self.mod), {}, {}, 1, is_recursive(self.mod, var))
+                _Closure(infer_expr(ToANormalFormExpr(func), self.mod), {}, {}, is_recursive(self.mod, var))
                 if _is_plain(func)
                 else None
             )
@@ -261,12 +247,11 @@ class _Evaluator:
         var = Var("f" if hint is None else hint.name_hint, span=func.span, dialect="relay")
         free = free_vars(func)
         values = {each: frame.values[each] for each in free if each in frame.values}
-        weight = 1 + sum(value.weight for value in values.values())
-        closure = _Closure(func, values, frame.types, weight, hint in free) if _is_plain(func) else None
-        made = _Value(var, closure, weight=weight)
+        closure = _Closure(func, values, frame.types, hint in free) if _is_plain(func) else None
+        made = _Value(var, closure)
         if hint in free:
             values[hint] = made
-        self.lines.append((var, (yield self.function(func, values, frame.types, weight))))
+        self.lines.append((var, (yield self.function(func, values, frame.types))))
         return made
 
     # ---- calls
@@ -306,8 +291,9 @@ class _Evaluator:
         inner = _Frame(values, closure.types | dict(zip(func.type_params, types, strict=True)))
         is_first, num_lines, store = id(func) not in self._tried, len(self.lines), dict(self.store)
         self._tried.add(id(func))
-        with self._evaluating(func, sizes):
-            made = yield self._body(func.body, inner)
+        active, self._active = self._active, {**self._active, id(func): sizes}
+        made = yield self._body(func.body, inner)
+        self._active = active
         if not is_first:
             return made
         self._tried.remove(id(func))
@@ -319,15 +305,27 @@ class _Evaluator:
         return None
 
     def _progress(self, closure: _Closure, args: tuple[_Value, ...]) -> tuple[float, ...] | None:
-        """The least weight and sizes with this call; None where it does not come nearer to an end."""
-        here = (closure.weight, *(arg.size for arg in args))
-        before = self._active.get(id(closure.func))
-        if before is None:
-            if not closure.calls_itself:
-                return here
-            before = (closure.weight, *(math.inf,) * len(args))
-        now = tuple(map(min, here, before))
-        return now if now != before else None
+        """The least sizes of arguments with this call; None where it does not come nearer to an end."""
+        sizes, before = tuple(arg.size for arg in args), self._active.get(id(closure.func))
+        if not closure.calls_itself:
+            left = min(before or (), default=math.inf)
+            if left == math.inf or not self._has_knots():
+                return (_REENTRIES,)
+            return (left - 1,) if left > 0 else None
+        least = before or (math.inf,) * len(args)
+        now = tuple(map(min, sizes, least))
+        return now if now != least else None
+
+    def _has_knots(self) -> bool:
+        """Whether a function may lead to itself without its name: by data that hold it, or by a cell."""
+        if self._knots is None:
+            makers = (ctor for data in self.mod.type_definitions.values() for ctor in data.constructors)
+            fields = (node for ctor in makers for ty in ctor.inputs for node in walk_distinct(ty))
+            cells = (each for func in self.mod.functions.values() for each in walk_distinct(func))
+            self._knots = any(isinstance(node, FuncType) for node in fields) or any(
+                isinstance(node, RefCreate) and not isinstance(node.value.ty, TensorType) for node in cells
+            )
+        return self._knots
 
     def _operator(self, call: Call, args: tuple[_Value, ...], hint: Var | None) -> _Value:
         atoms = [arg.atom for arg in args]
