@@ -11,7 +11,7 @@ import numpy as np
 
 from heddle import relay
 from heddle.ir.module import IRModule
-from tests.unit.relay import corpus_functional
+from tests.unit.relay import corpus_functional, corpus_tensors
 from tests.unit.relay.programs import floats
 
 FOLDER = Path(__file__).parents[2] / "cases" / "relay"
@@ -250,6 +250,7 @@ ROWS: dict[str, corpus_functional.Row] = {
     "tree_lstm": (lambda: (floats(1, 3), floats(1, 3), floats(8, 3), floats(10, 4)), _tree_lstm),
     "while_loop": (lambda: (3, floats(2)), _while_loop),
     **corpus_functional.ROWS,
+    **corpus_tensors.ROWS,
 }
 
 

@@ -129,6 +129,22 @@ GOLDEN: dict[str, tuple[str, str]] = {
         "def @main(%x: float32) -> float32 { let %a = %x * %x; let %b = %a + 1f; let %c = %b * %b; "
         "let %d = %c + 1f; %d }",
     ),
+    "functions that do not call themselves any more": (
+        "type C { First, Last(C), Whole } def @cut(%c: C, %x: int32) -> int32 { match (%c) { Whole => %x, "
+        "First => %x + 1, Last(_) => @cut(First, %x * 2) } } def @main(%c: C, %x: int32) { "
+        "let %f = fn (%d: C, %y: int32) -> int32 { match (%d) { Whole => %y, First => %y - 1, "
+        "Last(_) => %f(Whole, %y * 3) } }; @cut(%c, %f(%c, %x)) }",
+        "type C { First, Last(C), Whole } def @main(%c: C, %x: int32) -> int32 { "
+        "let %a = match (%c) { Whole => %x, First => { let %b = %x - 1; %b }, "
+        "Last(_) => { let %d = %x * 3; %d } }; let %e = match (%c) { Whole => %a, "
+        "First => { let %g = %a + 1; %g }, Last(_) => { let %h = %a * 2; let %i = %h + 1; %i } }; %e }",
+    ),
+    "a function composed with itself, called in itself": (
+        "def @twice(%f: fn (int32) -> int32) -> fn (int32) -> int32 { "
+        "fn (%x: int32) -> int32 { %f(%f(%x)) } } def @main(%x: int32) { let %g = @twice(@twice(fn (%y: int32) -> int32 { %y * 3 })); %g(%x) }",
+        "def @main(%x: int32) -> int32 { let %a = %x * 3; let %b = %a * 3; let %c = %b * 3; "
+        "let %d = %c * 3; %d }",
+    ),
     "a generic function by another name": (
         "def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) } "
         "def @main(%x: float32) { let %pair = fn [A](%a: A) -> (A, A) { (%a, %a) }; @apply(%pair, %x).1 }",

@@ -11,6 +11,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
 from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.transform.recursion import is_recursive
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 
 INLINE = "Inline"
@@ -72,16 +73,3 @@ class _Inliner:
             return Call(func, new.args, span=new.span)
         types = dict(zip(func.type_params, new.ty_args, strict=False))
         return replace_vars(func.body, {**dict(zip(func.params, new.args, strict=True)), **types})
-
-
-def is_recursive(mod: IRModule, var: GlobalVar) -> bool:
-    """Whether a function leads back to itself."""
-    seen: set[str] = set()
-    todo = [var]
-    while todo:
-        func = mod.get(todo.pop())
-        for node in () if func is None else walk_distinct(func):
-            if isinstance(node, GlobalVar) and node.name_hint not in seen:
-                seen.add(node.name_hint)
-                todo.append(node)
-    return var.name_hint in seen

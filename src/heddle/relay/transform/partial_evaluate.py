@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from heddle.graph.types import TensorType
 from heddle.graph.values import is_true
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
@@ -14,10 +13,10 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
+from heddle.ir.transform import PassContext
 from heddle.ir.type_data import Constructor
-from heddle.ir.types import FuncType, Type
+from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
-from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import (
     Clause,
@@ -33,7 +32,8 @@ from heddle.relay.nodes import (
 )
 from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.fold_constant import Folder
-from heddle.relay.transform.inline import INLINE, is_recursive
+from heddle.relay.transform.inline import INLINE
+from heddle.relay.transform.recursion import has_knots, is_recursive, on_cycles
 from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
@@ -64,12 +64,17 @@ class PartialEvaluate(TypedPass):
     unfoldings: int = option(1000, at_least=0)
     opt_level = 1
 
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        made, before = TypedPass.transform(self, mod, ctx), on_cycles(mod)
+        while before > (left := on_cycles(made)):  # those may be unfolded anywhere now
+            made, before = TypedPass.transform(self, made, ctx), left
+        return made
+
     def change(self, func: Function, mod: IRModule) -> Function:
         if not _is_plain(func):
             return func
-        evaluator = _Evaluator(mod, self.unfoldings)
         normal = infer_expr(ToANormalFormExpr(func), mod)
-        made: Function = infer_expr(run(evaluator.function(normal, {}, {})), mod)
+        made: Function = infer_expr(run(_Evaluator(mod, self.unfoldings).function(normal, {}, {})), mod)
         return func if structural_equal(made, func) else made
 
 
@@ -106,7 +111,7 @@ class _Cell:
     """A reference; what is in it stands in the store."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Closure:
     """A function of the old program with the values of its free variables and type variables."""
 
@@ -143,7 +148,7 @@ class _Evaluator:
     _endless: set[int] = field(default_factory=set)
     """Those of them that do not come to an end: the first call of each will stay a call."""
     _globals: dict[str, _Closure | None] = field(default_factory=dict)
-    _knots: bool | None = None
+    _has_knots: bool | None = None
     _folder: Folder | None = None
 
     # ---- functions and scopes
@@ -251,7 +256,10 @@ class _Evaluator:
         made = _Value(var, closure)
         if hint in free:
             values[hint] = made
-        self.lines.append((var, (yield self.function(func, values, frame.types))))
+        function = yield self.function(func, values, frame.types)
+        self.lines.append((var, function))
+        if closure is not None:
+            closure.calls_itself = closure.calls_itself and var in free_vars(function)
         return made
 
     # ---- calls
@@ -309,23 +317,17 @@ class _Evaluator:
         sizes, before = tuple(arg.size for arg in args), self._active.get(id(closure.func))
         if not closure.calls_itself:
             left = min(before or (), default=math.inf)
-            if left == math.inf or not self._has_knots():
+            if left == math.inf or not self._knots():
                 return (_REENTRIES,)
             return (left - 1,) if left > 0 else None
         least = before or (math.inf,) * len(args)
         now = tuple(map(min, sizes, least))
         return now if now != least else None
 
-    def _has_knots(self) -> bool:
-        """Whether a function may lead to itself without its name: by data that hold it, or by a cell."""
-        if self._knots is None:
-            makers = (ctor for data in self.mod.type_definitions.values() for ctor in data.constructors)
-            fields = (node for ctor in makers for ty in ctor.inputs for node in walk_distinct(ty))
-            cells = (each for func in self.mod.functions.values() for each in walk_distinct(func))
-            self._knots = any(isinstance(node, FuncType) for node in fields) or any(
-                isinstance(node, RefCreate) and not isinstance(node.value.ty, TensorType) for node in cells
-            )
-        return self._knots
+    def _knots(self) -> bool:
+        if self._has_knots is None:
+            self._has_knots = has_knots(self.mod)
+        return self._has_knots
 
     def _operator(self, call: Call, args: tuple[_Value, ...], hint: Var | None) -> _Value:
         atoms = [arg.atom for arg in args]
