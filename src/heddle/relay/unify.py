@@ -196,9 +196,14 @@ def types_of_instance(generic: FuncType, wanted: Type) -> tuple[Type, ...]:
 
 
 def replace_type_vars(ty: Type, mapping: dict[Any, Type]) -> Type:
-    """A type with variables replaced."""
+    """A type with variables replaced, but for those that a generic function in it binds: one that is used in
+    itself has the variables that are replaced."""
     if not mapping or isinstance(ty, TensorType):
         return ty
+    if any(
+        isinstance(node, FuncType) and mapping.keys() & set(node.type_params) for node in walk_distinct(ty)
+    ):
+        ty = with_own_variables(ty)
     return rebuild(ty, lambda old, new: mapping.get(old, new) if isinstance(old, TypeVar) else new)  # type: ignore[no-any-return]
 
 

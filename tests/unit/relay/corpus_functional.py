@@ -208,6 +208,7 @@ ROWS: dict[str, Row] = {
     "shadowing": (lambda: (float(_some(-5, 5)), _flag()), _shadowing),
     "either": (lambda: (floats(2, 2), _some(-3, 4)), _either),
     "generic_rings": (lambda: (_some(-5, 6), 1.5), _generic_rings),
+    "generic_in_itself": (lambda: (1.5, _some(0, 9)), lambda x, n: (3 * (1 + n) + 4, 3)),
     "hanoi": (lambda: (_some(0, 6),), _hanoi),
     "tensor_array": (lambda: (floats(3), _some(0, 3)), _tensor_array),
     "let_global": (lambda: (1.5, _flag()), _let_global),

@@ -141,7 +141,8 @@ GOLDEN: dict[str, tuple[str, str]] = {
     ),
     "a function composed with itself, called in itself": (
         "def @twice(%f: fn (int32) -> int32) -> fn (int32) -> int32 { "
-        "fn (%x: int32) -> int32 { %f(%f(%x)) } } def @main(%x: int32) { let %g = @twice(@twice(fn (%y: int32) -> int32 { %y * 3 })); %g(%x) }",
+        "fn (%x: int32) -> int32 { %f(%f(%x)) } } "
+        "def @main(%x: int32) { let %g = @twice(@twice(fn (%y: int32) -> int32 { %y * 3 })); %g(%x) }",
         "def @main(%x: int32) -> int32 { let %a = %x * 3; let %b = %a * 3; let %c = %b * 3; "
         "let %d = %c * 3; %d }",
     ),

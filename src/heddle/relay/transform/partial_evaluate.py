@@ -17,7 +17,6 @@ from heddle.ir.transform import PassContext
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
-from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import (
     Clause,
     Let,
@@ -37,7 +36,7 @@ from heddle.relay.transform.recursion import has_knots, is_recursive, on_cycles
 from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
-from heddle.relay.unify import types_of_instance
+from heddle.relay.unify import replace_type_vars, types_of_instance
 from heddle.support.diagnostics import HeddleError
 from heddle.support.trampoline import Recursion, run
 
@@ -130,7 +129,7 @@ class _Frame:
 
     def type(self, ty: Any) -> Any:
         """A type with those that the type variables stand for."""
-        return replace_vars(ty, self.types) if self.types else ty
+        return None if ty is None else replace_type_vars(ty, self.types)
 
 
 @dataclass(slots=True)
