@@ -87,6 +87,11 @@ def flat(value: Any) -> Any:
     return made
 
 
+def _text(mod: Any) -> str:
+    """What a program is but for types that nobody wrote: those of generic calls may be found closer."""
+    return str(mod.astext(annotate=lambda _: ""))
+
+
 class Judge:
     """Runs one program in its ways."""
 
@@ -163,8 +168,7 @@ class Judge:
                 before, mod = mod, read_pass(name, Target("llvm"))(mod)
                 found = verify_module(mod)
                 assert not found, f"{name}: {found[0].message}"
-                typed = relay.transform.InferType()(mod)
-                assert structural_equal(relay.parse(mod.astext()), typed), f"{name}: text of another program"
+                assert _text(relay.parse(mod.astext())) == _text(mod), f"{name}: text of another program"
                 if name == "PartialEvaluate" and mod is not before:
                     again = read_pass(name, Target("llvm"))(mod)
                     if again is not mod and not self.is_endless(mod):
