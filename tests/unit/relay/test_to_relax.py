@@ -57,7 +57,7 @@ def test_corpus(name: str, tmp_path: Any) -> None:
     normal = relay.to_relax(mod)
     assert verify_module(normal) == [] and all(f.dialect == "relax" for f in normal.functions.values())
     assert_structural_equal(load_json(save_json(normal)), normal)
-    assert_structural_equal(from_source(module_script(normal)), normal)
+    assert_structural_equal(from_source(module_script(normal, show_meta=True)), normal)
     for mode in MODES:
         executable = heddle.compile(mod, exec_mode=mode)
         same(call(executable, mod, args), reference(*args))
@@ -176,3 +176,21 @@ def test_the_executor() -> None:
     same(taken(cell(args[1], state, args[2])), taken(wanted))
     with pytest.raises(HeddleError, match="Q0105"):
         relay.create_executor("cloud", mod)
+
+
+@pytest.mark.parametrize("name", ["from", "None", "a/b", "R", "_", "from_"])
+def test_names_that_python_has_no_room_for(name: str, tmp_path: Any) -> None:
+    """Functions and variables: in script text, in loops, and by what they are called."""
+    mod = program(
+        f"def @{name}(%lambda: float32, %in: float32) -> float32 {{ let %is = %lambda + %in; "
+        f"if (%is < 3f) {{ @{name}(%is, %in) }} else {{ %is }} }} "
+        f"def @main(%x: float32) {{ @{name}(%x, 1f) }}"
+    )
+    for form in (relay.to_relax(mod), relax.transform.LegalizeOps()(relay.to_relax(mod))):
+        again = from_source(module_script(form))
+        assert_structural_equal(again, form)
+        assert [var.name_hint for var in again.functions] == [var.name_hint for var in form.functions]
+    check(mod, (np.float32(1.5),))
+    executable = heddle.compile(mod)
+    executable.export_library(str(tmp_path / "m.so"))
+    assert name in load_module(str(tmp_path / "m.so")).function_names()
