@@ -31,7 +31,7 @@ from heddle.ir.structural import structural_equal
 from heddle.relay.transform import to_cps, un_cps
 from heddle.runtime import tensor
 from heddle.runtime.data import ConstructorValue
-from heddle.support.diagnostics import HeddleError
+from heddle.support.diagnostics import HeddleError, IRTypeError
 from heddle.target import Target
 from heddle.vm.relay import Executable, VirtualMachine
 from tests.fuzz.artefacts import OutOfTime
@@ -169,7 +169,12 @@ class Judge:
                 found = verify_module(mod)
                 assert not found, f"{name}: {found[0].message}"
                 typed = relay.transform.InferType()(mod)
-                assert _text(relay.parse(mod.astext())) == _text(typed), f"{name}: text of another program"
+                try:
+                    again = relay.parse(mod.astext())
+                except IRTypeError:  # text does not say the type arguments of calls
+                    self.refused["no text"] += 1
+                else:
+                    assert _text(again) == _text(typed), f"{name}: text of another program"
                 if name == "PartialEvaluate" and mod is not before:
                     again = read_pass(name, Target("llvm"))(mod)
                     if again is not mod and not self.is_endless(mod):
