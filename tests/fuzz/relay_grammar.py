@@ -111,7 +111,7 @@ class Maker:
     rng: random.Random
     functions: list[Global] = field(default_factory=list)
     number: int = 0
-    budget: int = 30
+    budget: int = 60
     """How many compound expressions the function may still get."""
 
     def name(self) -> str:
@@ -145,10 +145,10 @@ class Maker:
         if depth <= 0 or self.budget <= 0 or (known and rng.random() < 0.2):
             return rng.choice(known) if known and rng.random() < 0.8 else self.least(kind, scope)
         ways: list[Callable[[Kind, Scope, int], str | None]] = [
-            self.let, self.let, self.let_cell, self.branch, self.matched, self.matched, self.projected,
-            self.called, self.called, self.helped, self.read, self.local_loop, self.shared,
+            self.let, self.let, self.let_cell, self.let_cell, self.branch, self.matched, self.matched,
+            self.projected, self.called, self.called, self.helped, self.read, self.local_loop, self.shared,
         ]  # fmt: skip
-        ways += [self.computed] * 8 if kind.is_tensor else [self.built] * 5
+        ways += [self.computed] * 14 if kind.is_tensor else [self.built] * 5
         for _ in range(4):
             made = rng.choice(ways)(kind, scope, depth - 1)
             if made is not None:
@@ -205,12 +205,27 @@ class Maker:
         return f"{{ let {name}{typed} = {value}; {self.expr(kind, inner, depth)} }}"
 
     def let_cell(self, kind: Kind, scope: Scope, depth: int) -> str:
-        of, name = self.kind(1, first_order=True), self.name()
-        if of.holds("fn") or of.holds("Shape") or of.holds("A"):
-            of = tensor(self.rng.choice(TENSORS))
+        """A cell that is written, by itself or by a function, and read."""
+        rng, name = self.rng, self.name()
+        of = kind if rng.random() < 0.7 else self.kind(1, first_order=True)
+        if of.holds("fn") or of.holds("Shape") or of.holds("A") or of.holds("ref"):
+            of = tensor(rng.choice(TENSORS))
         inner = (*((n, k) for n, k in scope if n != name), (name, Kind("ref", (of,))))
-        value = self.expr(of, scope, depth - 1)
-        return f"{{ let {name}: ref({of}) = ref({value}); {self.expr(kind, inner, depth)} }}"
+        text = f"let {name}: ref({of}) = ref({self.expr(of, scope, depth - 1)}); "
+        write = f"ref_write({name}, {self.expr(of, inner, depth - 1)})"
+        choice = rng.random()
+        if choice < 0.3:
+            writer = self.name() + "w"
+            text += f"let {writer} = fn () -> () {{ {write} }}; "
+            inner = (*inner, (writer, Kind("fn", (Kind("tuple"),))))
+            text += f"{writer}(); " if rng.random() < 0.7 else ""
+        elif choice < 0.6:
+            text += f"if ({self.expr(tensor(BOOL), inner, 1)}) {{ {write} }} else {{ () }}; "
+        elif choice < 0.8:
+            text += f"{write}; "
+        if of == kind and rng.random() < 0.5:
+            return f"{{ {text}ref_read({name}) }}"
+        return f"{{ {text}{self.expr(kind, inner, depth)} }}"
 
     def shared(self, kind: Kind, scope: Scope, depth: int) -> str | None:
         """A pair of one value, which both branches have."""
@@ -483,7 +498,7 @@ class Maker:
     def definition(self, place: int) -> str:
         """A function of the module: generic, counted, one of a pair that call each other, or plain."""
         rng, choice = self.rng, self.rng.random()
-        self.budget = 16
+        self.budget = 25
         if choice < 0.25:
             params = (VAR, *(self.kind(2, True) for _ in range(rng.randrange(1, 3))), Kind("fn", (VAR, VAR)))
             params = tuple(param for param in params if not param.holds("ref"))
@@ -538,7 +553,7 @@ def random_text(seed: int) -> str:
     rng = random.Random(seed)
     maker = Maker(rng)
     parts = [maker.definition(place) for place in range(rng.randrange(4))]
-    maker.budget = 28
+    maker.budget = 60
     results = tuple(maker.kind(2, first_order=True) for _ in range(rng.choice((1, 2, 3))))
     results = tuple(tensor(INT) if each.holds("Shape") else each for each in results)
     scope = tuple((name, tensor(text)) for name, text in MAIN)

@@ -22,13 +22,13 @@ def test_programs_are_many_sided() -> None:
 
 
 def test_a_changed_result_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Minima in the place of maxima, in all programs whose way is a machine."""
+    """Sums in the place of products and differences."""
     found = []
     interpreted = Judge.interpreted
 
     def changed(judge: Judge, mod: object, case: object) -> object:
         text = relay.parse(random_text(judge.seed)).astext(annotate=lambda _: "")
-        other = relay.parse(text.replace("maximum(", "minimum("))
+        other = relay.parse(text.replace("subtract(", "add(").replace("multiply(", "add("))
         return interpreted(judge, other, case)
 
     monkeypatch.setattr(Judge, "interpreted", changed)

@@ -27,7 +27,8 @@ PROGRAMS = {
     "clauses": f"def @main(%c: bool) {{ let %l: List[int32] = Nil; match (%l) {{ Nil => {TAKEN.format(0)}, "
     f"_ => {TAKEN.format(1)} }} }}",
     "data": f"def @main(%c: bool) {{ let %l: List[{ROWS}] = Cons({TAKEN.format(0)}, "
-    f"Cons({TAKEN.format(1)}, Nil)); match? (%l) {{ Cons(%x, Cons(%y, _)) => if (%c) {{ %x }} else {{ %y }} }} }}",
+    f"Cons({TAKEN.format(1)}, Nil)); "
+    f"match? (%l) {{ Cons(%x, Cons(%y, _)) => if (%c) {{ %x }} else {{ %y }} }} }}",
     "cells": f"def @main(%c: bool) {{ let %r: ref({ROWS}) = ref({TAKEN.format(0)}); "
     f"if (%c) {{ () }} else {{ ref_write(%r, {TAKEN.format(1)}) }}; ref_read(%r) }}",
     "lists without a type": "def @main(%c: bool) { let %l: List[int32] = Nil; "
