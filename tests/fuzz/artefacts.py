@@ -25,16 +25,20 @@ from typing import Any
 from heddle.runtime import cpu
 from heddle.runtime.artefact import section_table
 from heddle.support.diagnostics import HeddleError
-from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm import relax, relay
+from heddle.vm.executable import Executable
 from tests.fuzz.layout import Layout, entries_of, load_all, put_together, take_apart
-from tests.fuzz.models import MODELS, random_value, register_helpers, stored
+from tests.fuzz.models import MODELS, likely_value, random_value, register_helpers, stored
 from tests.fuzz.mutate import mutate, mutate_program
 from tests.fuzz.workers import Count, Watch, run_numbers
 
 SECONDS_PER_MEGABYTE = 1.0
 SECONDS_PER_CALL = 0.25
+HANG_S = 60.0
+"""Processor time after which a mutation is ended from outside."""
 MEGABYTES_BEYOND_START = 512
 _ALLOWED_IN_CALLS = ("test.fuzz.", "vm.builtin.")
+MACHINES = {relax.VMExecutable: relax.VirtualMachine, relay.Executable: relay.VirtualMachine}
 
 
 class OutOfTime(BaseException):
@@ -48,27 +52,49 @@ def _raise_out_of_time(*_: object) -> None:
 class Fuzzer:
     """Mutates, loads and runs in this process. A mutation is its seed and number."""
 
+    allowed: tuple[type[Exception], ...] = (HeddleError,)
+    """How a call may end: what the product raises, and what helpers of programs raise for wrong operands."""
+
     def __init__(self, seed: int, run: bool = False) -> None:
         register_helpers()
         self._seed, self._run = seed, run
-        chosen = [make for name, make in MODELS.items() if not (run and name == "variants")]
-        self._layouts: list[Layout] = [take_apart(stored(make())) for make in chosen]
+        self._layouts = self.layouts()
         self._donors = [
             item for layout in self._layouts for fields in layout.fields.values() for item in fields
         ]
         self.count = Count()
         for layout in self._layouts:  # warm: tables, imports, caches
-            self._load(put_together(entries_of(layout.sections)))
+            self._load(self.whole(layout), layout)
+
+    # What another kind of file overrides
+
+    def layouts(self) -> list[Layout]:
+        """The good files."""
+        chosen = [make for name, make in MODELS.items() if not (self._run and name == "variants")]
+        return [take_apart(stored(make())) for make in chosen]
+
+    def whole(self, layout: Layout) -> bytes:
+        """The file with these sections."""
+        return put_together(entries_of(layout.sections))
+
+    def mutated(self, rng: random.Random, layout: Layout) -> bytes:
+        """A file that differs from a good one."""
+        if self._run:
+            return put_together(entries_of(mutate_program(rng, layout, self._donors)))
+        return mutate(rng, layout, self._donors)
+
+    def read(self, data: bytes, layout: Layout) -> Any:
+        """What is loaded."""
+        return load_all(section_table(memoryview(bytearray(data))))
+
+    # ----
 
     def one(self, number: int) -> None:
         rng = random.Random(f"{self._seed} {number}")
         layout = rng.choice(self._layouts)
-        if self._run:
-            data = put_together(entries_of(mutate_program(rng, layout, self._donors)))
-        else:
-            data = mutate(rng, layout, self._donors)
+        data = self.mutated(rng, layout)
         try:
-            module = self._load(data)
+            module = self._load(data, layout)
         except HeddleError as error:
             self.count.outcomes[error.code] += 1
             return
@@ -76,17 +102,17 @@ class Fuzzer:
             self._fault(number, "loading")
             return
         self.count.outcomes["loads"] += 1
-        if self._run and isinstance(module, VMExecutable):
+        if self._run and isinstance(module, Executable):
             self._call(rng, number, module)
 
-    def _load(self, data: bytes) -> Any:
+    def _load(self, data: bytes, layout: Layout) -> Any:
         signal.setitimer(signal.ITIMER_PROF, max(1.0, len(data) / 1e6) * SECONDS_PER_MEGABYTE)
         try:
-            return load_all(section_table(memoryview(bytearray(data))))
+            return self.read(data, layout)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
 
-    def _call(self, rng: random.Random, number: int, executable: VMExecutable) -> None:
+    def _call(self, rng: random.Random, number: int, executable: Executable) -> None:
         """Call each function of a program that loads."""
         names = [row.name for row in executable.program.functions]
         if any("debug" in name or not _is_known(name, executable) for name in names):
@@ -95,7 +121,7 @@ class Fuzzer:
         try:
             signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
             try:
-                vm = VirtualMachine(executable, cpu())
+                vm = MACHINES[type(executable)](executable, cpu())
                 for row in executable.program.functions:
                     if row.has_bytecode:
                         self._call_function(rng, vm, row)
@@ -108,15 +134,18 @@ class Fuzzer:
         except Exception:
             self._fault(number, "running")
 
-    def _call_function(self, rng: random.Random, vm: VirtualMachine, row: Any) -> None:
+    def _call_function(self, rng: random.Random, vm: Any, row: Any) -> None:
         for _ in range(2):
             if row.num_args > 16:
                 return
             try:
-                vm[row.name](*[random_value(rng) for _ in range(row.num_args)])
+                names = row.param_names or ("",) * row.num_args
+                vm[row.name](
+                    *[random_value(rng) if rng.random() < 0.3 else likely_value(rng, name) for name in names]
+                )
                 self.count.calls["result"] += 1
-            except HeddleError as error:
-                self.count.calls[str(error.code)] += 1
+            except self.allowed as error:
+                self.count.calls[str(getattr(error, "code", "refused"))] += 1
 
     def _fault(self, number: int, doing: str) -> None:
         frame = traceback.extract_tb(sys.exc_info()[2])[-1]
@@ -125,7 +154,7 @@ class Fuzzer:
         self.count.fault(where, f"mutation {number} of seed {self._seed}, {doing}:\n{text}")
 
 
-def _is_known(name: str, executable: VMExecutable) -> bool:
+def _is_known(name: str, executable: Executable) -> bool:
     """Whether running the function is within the game: what else the process has registered is not."""
     return (
         name.startswith(_ALLOWED_IN_CALLS)
@@ -146,28 +175,38 @@ def _prepare() -> None:
     limit_memory()
 
 
-def fuzz(count: int, seed: int, jobs: int = 1, run: bool = False, first: int = 0) -> Count:
-    """Run mutations `first` up to `first + count` in `jobs` processes."""
+def fuzz(
+    count: int,
+    seed: int,
+    jobs: int = 1,
+    run: bool = False,
+    first: int = 0,
+    kind: type[Fuzzer] = Fuzzer,
+    seconds: float | None = None,
+) -> Count:
+    """Run mutations `first` up to `first + count` in `jobs` processes. One that takes more than `seconds` of
+    processor time where no signal is heard is a fault."""
     signal.signal(signal.SIGPROF, _raise_out_of_time)
-    return run_numbers(Fuzzer(seed, run), range(first, first + count), jobs, Watch(_prepare))
+    return run_numbers(kind(seed, run), range(first, first + count), jobs, Watch(_prepare, seconds))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main(kind: type[Fuzzer] = Fuzzer, doc: str | None = __doc__) -> int:
+    parser = argparse.ArgumentParser(description=(doc or "").splitlines()[0])
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--run", action="store_true", help="call the programs that load")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first mutation")
     parser.add_argument("--only", type=int, help="repeat one mutation in this process")
     chosen = parser.parse_args()
     begin = time.perf_counter()
     if chosen.only is not None:
         signal.signal(signal.SIGPROF, _raise_out_of_time)
-        fuzzer = Fuzzer(chosen.seed, chosen.run)
+        fuzzer = kind(chosen.seed, chosen.run)
         fuzzer.one(chosen.only)
         total = fuzzer.count
     else:
-        total = fuzz(chosen.count, chosen.seed, chosen.jobs, chosen.run)
+        total = fuzz(chosen.count, chosen.seed, chosen.jobs, chosen.run, chosen.first, kind, HANG_S)
     done = sum(total.outcomes.values()) + total.num_faults
     print(
         f"{done} mutations in {time.perf_counter() - begin:.0f} s;",

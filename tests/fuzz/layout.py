@@ -7,7 +7,7 @@ read from each section. So a new section, or a new field, is mutated without a w
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -19,12 +19,12 @@ from heddle.runtime.module import Module, variant_from_sections
 from heddle.runtime.variant_table import VARIANTS, read_variants
 from heddle.runtime.wire import Reader, Writer
 
-KINDS = ("u8", "u64", "f64", "text", "words")
+KINDS = ("u8", "i32", "i64", "u64", "f64", "text", "numbers", "words", "raw")
 Field = tuple[str, Any]
-"""What a section holds: kind and value."""
+"""What a section holds: kind and value. `raw` are bytes without a form."""
 
 
-class _Recorder(Reader):
+class Recorder(Reader):
     """Notes the fields that are read. What a field reads of its own is not noted again."""
 
     def __init__(self, data: Any, name: str, file_offset: int, fields: list[Field]) -> None:
@@ -40,11 +40,26 @@ class _Recorder(Reader):
             value = read()
         finally:
             self._inside = False
-        self._fields.append((kind, list(value) if kind == "words" else value))
+        self._fields.append((kind, list(value) if kind in ("numbers", "words") else value))
         return value
+
+    def _take(self, size_bytes: int) -> memoryview:
+        data = super()._take(size_bytes)
+        if not self._inside:
+            self._fields.append(("raw", bytes(data)))
+        return data
 
     def u8(self) -> int:
         return self._note("u8", super().u8)
+
+    def i32(self) -> int:
+        return self._note("i32", super().i32)
+
+    def i64(self) -> int:
+        return self._note("i64", super().i64)
+
+    def numbers(self) -> list[int]:
+        return self._note("numbers", super().numbers)
 
     def u64(self) -> int:
         return self._note("u64", super().u64)
@@ -84,7 +99,7 @@ def take_apart(data: bytes) -> Layout:
     def reader(piece: Any, name: str, file_offset: int = 0) -> Reader:
         known = names.get(file_offset, name)
         made.fields[known] = []  # a part that several variants have is read for each
-        return _Recorder(piece, name, file_offset, made.fields[known])
+        return Recorder(piece, name, file_offset, made.fields[known])
 
     with mock.patch.object(artefact, "Reader", reader):
         load_all(parts)
@@ -98,8 +113,15 @@ def write_fields(fields: list[Field]) -> bytes:
     """The section of the fields, with right lengths."""
     writer = Writer()
     for kind, value in fields:
-        getattr(writer, kind)(value)
+        WRITERS[kind](writer, value)
     return writer.bytes()
+
+
+WRITERS: dict[str, Callable[[Writer, Any], None]] = {
+    **{kind: getattr(Writer, kind) for kind in KINDS if kind != "raw"},
+    "raw": lambda writer, value: writer._parts.append(value),
+}
+"""How a field of a kind is written."""
 
 
 @dataclass

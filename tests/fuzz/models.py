@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import heddle
+from heddle import relay
 from heddle.runtime import DataType, Module, Shape, VariantsModule, register_global_func, tensor
 from heddle.runtime.function import find_global_func
 from heddle.runtime.processor import this_processor
@@ -17,6 +18,7 @@ from heddle.script import from_source
 from heddle.support.diagnostics import TrapTypeError
 from heddle.vm.codes import V0402
 from heddle.vm.relax import ExecBuilder, VMExecutable
+from heddle.vm.relay import Executable
 
 _GRAPH = """
 @I.ir_module
@@ -181,6 +183,51 @@ def variants() -> VariantsModule:
     return heddle.compile(from_source(_GRAPH), target=targets, exec_mode="compiled")
 
 
+_PRELUDE = """
+type Plan { Leaf(Tensor[(?, 4), float32]), Node(Plan, fn (int32) -> Plan) }
+
+def @grow(%n: int32, %x: Tensor[(?, 4), float32]) -> Plan {
+  if (%n <= 0) { Leaf(tanh(%x)) } else {
+    Node(Leaf(%x), fn (%k: int32) -> Plan { @grow(%n - %k, %x * 0.5f) })
+  }
+}
+
+def @join(%t: Plan, %seen: ref(int32)) -> Tensor[(?, 4), float32] {
+  match (%t) {
+    Leaf(%x) => { ref_write(%seen, ref_read(%seen) + 1); %x },
+    Node(%left, %right) => concatenate((@join(%left, %seen), @join(%right(1), %seen)), axis=0),
+  }
+}
+
+def @main(%x: Tensor[(?, 4), float32], %n: int32) {
+  let %seen = ref(0);
+  let %all = @join(@grow(minimum(%n, 3), %x), %seen);
+  let %sums = @map(fn (%y: Tensor[(?, 4), float32]) { sum(%y, axis=[0]) }, Cons(%all, Cons(%x, Nil)));
+  (@foldl(fn (%a, %b) { %a + %b }, zeros(shape=[4], dtype="float32"), %sums), %all, ref_read(%seen))
+}
+"""
+_SIZES = """
+def @rows(%x: Tensor[(?, 4), float32]) -> int32 { take(shape_of(%x), 0) }
+
+def @main(%x: Tensor[(?, 4), float32], %c: bool, %n: int32) {
+  %0 = split(%x, indices_or_sections=2, axis=1);
+  let %y: Tensor[(?, 2), float32] = if (%c) { concatenate((%0.0, %0.1), axis=0) } else { nn.softmax(%0.0) };
+  let %hot = dyn.one_hot(arange(0, @rows(%x), 1, dtype="int32"), 1f, 0f, @rows(%x));
+  ((%y, nn.dense(%0.1, %0.0)), (sum(%hot, axis=[0]), %n * 2), dyn.topk(sum(%x, axis=[1]), %n).0)
+}
+"""
+
+
+def _relay(text: str) -> Executable:
+    mod = heddle.IRModule()
+    mod.import_from_std("prelude.rly")
+    return relay.vm.compile(relay.parse('#[version = "0.0.5"]\n' + text, "fuzz", mod))
+
+
+RELAY_MODELS = {
+    "relay data": lambda: _relay(_PRELUDE),
+    "relay sizes": lambda: _relay(_SIZES),
+}
 MODELS = {
     "graph": graph,
     "native": native,
@@ -188,6 +235,7 @@ MODELS = {
     "memory": memory,
     "caches": caches,
     "variants": variants,
+    **RELAY_MODELS,
 }
 
 
@@ -196,6 +244,15 @@ def stored(executable: Module) -> bytes:
         path = Path(folder) / "model.heddle"
         executable.export_library(path)
         return path.read_bytes()
+
+
+def likely_value(rng: random.Random, name: str) -> Any:
+    """An argument for a parameter of such a name, as the programs here have it; any other gets any value."""
+    if name == "x":
+        return np.full((rng.choice((0, 1, 2, 3)), 4), rng.random(), "float32")
+    if name == "c":
+        return np.array(rng.choice((True, False)))
+    return rng.choice((0, 1, 2, 5)) if name in ("n", "value") else random_value(rng)
 
 
 def random_value(rng: random.Random, depth: int = 0) -> Any:

@@ -79,7 +79,8 @@ def _text(rng: random.Random, old: str, texts: Sequence[str]) -> str:
     return old[:at] + old[at + rng.randrange(1, 3) :]
 
 
-def _value(rng: random.Random, item: Field, texts: Sequence[str]) -> Field:
+def mutate_value(rng: random.Random, item: Field, texts: Sequence[str]) -> Field:
+    """A field of the same kind with another value."""
     kind, value = item
     if kind == "u8":
         return kind, rng.choice((0, 1, 2, 3, 4, 5, 6, 127, 255, rng.randrange(256)))
@@ -87,6 +88,12 @@ def _value(rng: random.Random, item: Field, texts: Sequence[str]) -> Field:
         return kind, (_word(rng, value)) & (1 << 64) - 1
     if kind == "f64":
         return kind, struct.unpack("<d", rng.randbytes(8))[0]
+    if kind in ("i32", "i64"):
+        bits = int(kind[1:])
+        word = _word(rng, value) & (1 << bits) - 1
+        return kind, word - (1 << bits) if word >> bits - 1 else word
+    if kind == "raw":
+        return kind, mutate_bytes(rng, value)
     return (kind, _text(rng, value, texts)) if kind == "text" else (kind, _words(rng, value))
 
 
@@ -109,7 +116,7 @@ def mutate_fields(rng: random.Random, fields: list[Field], donors: list[Field]) 
             other = rng.randrange(len(made))
             made[at], made[other] = made[other], made[at]
         else:
-            made[at] = _value(rng, made[at], texts)
+            made[at] = mutate_value(rng, made[at], texts)
     return made
 
 

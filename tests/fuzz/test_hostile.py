@@ -20,6 +20,7 @@ from heddle.vm.verify import MAX_FINDINGS, verify_program
 
 from .artefacts import fuzz
 from .layout import entries_of, put_together
+from .object_files import ObjectFiles
 
 
 @pytest.mark.parametrize("run", [False, True])
@@ -29,6 +30,16 @@ def test_mutated_files_load_and_run_or_are_refused(run):
     assert done.outcomes["loads"] > 50
     assert len(done.outcomes) > 8  # many kinds of refusal were reached
     assert not run or done.calls["result"] > 50
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("run", [False, True])
+def test_mutated_object_files_load_and_run_or_are_refused(run, seed):
+    done = fuzz(400, seed=seed, run=run, kind=ObjectFiles)
+    assert not done.faults
+    assert done.outcomes["loads"] > 20
+    assert len(done.outcomes) > 6
+    assert not run or done.calls["result"] > 20
 
 
 def load(sections):

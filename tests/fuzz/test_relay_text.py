@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from heddle import relay
 from heddle.support.diagnostics import HeddleError, InternalError
+from tests.unit.relay.corpus import FOLDER, read
 
-TEXTS = [path.read_text() for path in sorted((Path(__file__).parents[1] / "cases" / "relay").glob("*.relay"))]
+TEXTS = [path.read_text() for path in sorted(FOLDER.glob("*.relay"))]
 PIECES = [
     *"(){}[]<>=;:,.?%@#\"'-+*/\\\r\n\t0_é",
     *(
@@ -65,7 +65,7 @@ def test_damaged_texts(seed: int) -> None:
 def _read(text: str) -> Any:
     """The program, or None for a text that is refused as it should be."""
     try:
-        return relay.parse(text)
+        return read(text)
     except InternalError:
         raise
     except HeddleError:

@@ -55,7 +55,6 @@ from heddle.lower.relay_types import (
     refined,
     type_arguments,
     type_map,
-    types_of_instance,
 )
 from heddle.prim.nodes import SizeVar
 from heddle.prim.substitute import substitute
@@ -65,7 +64,7 @@ from heddle.relay.text_values import type_text
 from heddle.relay.transform.defuse_ops import without_kernels
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalForm
 from heddle.relay.typed import infer_module
-from heddle.relay.unify import instantiate
+from heddle.relay.unify import instantiate, types_of_instance
 from heddle.support.diagnostics import UsageError
 from heddle.support.names import NameSupply
 from heddle.support.span import at

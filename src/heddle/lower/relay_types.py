@@ -13,7 +13,7 @@ from heddle.lower.codes import L0301, L0302, L0303
 from heddle.prim.nodes import SizeVar
 from heddle.relay.nodes import AnyDim, RefType
 from heddle.relay.text_values import type_text
-from heddle.relay.unify import Unifier, instantiate, replace_type_vars
+from heddle.relay.unify import replace_type_vars
 from heddle.support.diagnostics import UsageError
 
 INTERPRET = 'relay.create_executor("debug") runs the program'
@@ -98,14 +98,6 @@ def tree_size(root: Node) -> int:
             todo.append((node, True))
             todo += [(child, False) for child in children(node)]
     return sizes[id(root)]
-
-
-def types_of_instance(generic: FuncType, wanted: Type) -> tuple[Type, ...]:
-    """The types that make a generic function one of the type `wanted`, which inference found to fit."""
-    params, ret, given = instantiate(generic)
-    unifier = Unifier()
-    unifier.unify(FuncType(params, ret), wanted)
-    return tuple(unifier.resolve(item) for item in given)
 
 
 def type_arguments(call: Call, types: TypeMap) -> tuple[Type, ...]:

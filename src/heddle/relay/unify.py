@@ -187,10 +187,23 @@ def instantiate(ty: FuncType, args: tuple[Type, ...] = ()) -> tuple[tuple[Type, 
     return params, replace_type_vars(ty.ret, mapping), given
 
 
+def types_of_instance(generic: FuncType, wanted: Type) -> tuple[Type, ...]:
+    """The types that make a generic function one of the type `wanted`, which inference found to fit."""
+    params, ret, given = instantiate(generic)
+    unifier = Unifier()
+    unifier.unify(FuncType(params, ret), wanted)
+    return tuple(unifier.resolve(item) for item in given)
+
+
 def replace_type_vars(ty: Type, mapping: dict[Any, Type]) -> Type:
-    """A type with variables replaced."""
+    """A type with variables replaced, but for those that a generic function in it binds: one that is used in
+    itself has the variables that are replaced."""
     if not mapping or isinstance(ty, TensorType):
         return ty
+    if any(
+        isinstance(node, FuncType) and mapping.keys() & set(node.type_params) for node in walk_distinct(ty)
+    ):
+        ty = with_own_variables(ty)
     return rebuild(ty, lambda old, new: mapping.get(old, new) if isinstance(old, TypeVar) else new)  # type: ignore[no-any-return]
 
 

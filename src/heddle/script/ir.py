@@ -8,7 +8,7 @@ from heddle.graph.types import VDevice
 from heddle.prim.nodes import Range
 from heddle.script.decorators import parse_decorated, unwrapped
 
-__all__ = ["Range", "ir_module", "module_attrs", "module_global_infos", "vdevice"]
+__all__ = ["Range", "ir_module", "module_attrs", "module_function_names", "module_global_infos", "vdevice"]
 
 
 def ir_module(cls: Any = None, **options: Any) -> Any:
@@ -24,6 +24,12 @@ def vdevice(target: Any = "llvm", vdevice_id: int = 0, memory_scope: str = "glob
 def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
     """Inside a module class: the module's attributes."""
     return attrs
+
+
+def module_function_names(names: dict[str, str]) -> dict[str, str]:
+    """Inside a module class: names of functions that Python does not let stand behind `def`, by what stands
+    there."""
+    return names
 
 
 def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:

@@ -31,6 +31,10 @@ class _ModuleWords:
         return attrs
 
     @staticmethod
+    def module_function_names(names: dict[str, str]) -> dict[str, str]:
+        return names
+
+    @staticmethod
     def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:
         return infos
 
@@ -130,7 +134,7 @@ def _module(
     source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: Sequence[Any] | None
 ) -> IRModule:
     """The signatures of all functions first, then their bodies: so they may refer to each other."""
-    attrs, infos = _module_words(source, names, node)
+    attrs, infos, others = _module_words(source, names, node)
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     dialects = {item.name: _dialect(source, names, item) for item in nodes}
     variables: dict[str, GlobalVar] = {}
@@ -138,25 +142,30 @@ def _module(
     context = ScriptContext(source, names, {node.name: alias, "cls": alias}, constants, infos)
     for item in nodes:
         signature = dialects[item.name].read(context).signature(item)
-        variables[item.name] = GlobalVar(item.name, signature)
+        variables[item.name] = GlobalVar(others.get(item.name, item.name), signature)
     made = {item.name: dialects[item.name].read(context).parse(item) for item in nodes}
     return IRModule(
-        Map({GlobalVar(item.name): made[item.name] for item in nodes}), attrs_of(attrs), Map(infos)
+        Map({GlobalVar(others.get(name, name)): func for name, func in made.items()}),
+        attrs_of(attrs),
+        Map(infos),
     )
 
 
 def _module_words(
     source: Source, names: Mapping[str, Any], node: ast.ClassDef
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
     reader = ScriptParser(source, names)
     attrs: dict[str, Any] = {}
     infos: dict[str, Any] = {}
+    others: dict[str, str] = {}
     for item in node.body:
         if not (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             continue
         word = item.value.func
         if isinstance(word, ast.Attribute) and word.attr == "module_attrs":
             attrs.update(reader.eval(item.value.args[0]))
+        elif isinstance(word, ast.Attribute) and word.attr == "module_function_names":
+            others.update(reader.eval(item.value.args[0]))
         elif isinstance(word, ast.Attribute) and word.attr == "module_global_infos":
             infos.update({key: tuple(value) for key, value in reader.eval(item.value.args[0]).items()})
-    return attrs, infos
+    return attrs, infos, others

@@ -12,6 +12,7 @@ from heddle.ir.node import PRINTERS, Node
 from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
 from heddle.relay.print import relay_script
+from heddle.support.names import spelled
 from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter
 
@@ -37,6 +38,10 @@ def module_script(
             out.line(f"I.module_attrs({ExprPrinter().value(mod.attrs.values)})")
         if mod.global_infos:
             out.line(f"I.module_global_infos({RelaxPrinter().value(mod.global_infos)})")
+        others = {spelled(name): name for name in (var.name_hint for var in mod.functions)}
+        others = {text: name for text, name in others.items() if text != name}
+        if others:
+            out.line(f"I.module_function_names({ExprPrinter().value(others)})")
         if not (len(mod) or mod.attrs or mod.global_infos):
             out.line("pass")
         for var, func in mod.functions.items():
@@ -54,7 +59,7 @@ def _function(func: BaseFunc, name: str, constants: list[Any]) -> str:
 def function_lines(func: BaseFunc, name: str, constants: list[Any]) -> TextBuilder:
     """The lines of a function of a module, and where they come from; large tensors go to `constants`."""
     if func.dialect:
-        return dialect_of(func).write(func, name, constants)
+        return dialect_of(func).write(func, spelled(name), constants)
     out = TextBuilder()
     out.line(f"# {name}: {func.node_kind}")
     return out

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from keyword import iskeyword
+from zlib import crc32
 
 
 class NameSupply:
@@ -43,4 +45,13 @@ def identifier(text: str) -> str:
     cleaned = re.sub(r"\W+", "_", text).strip("_")
     if not cleaned:
         return "v"
+    if iskeyword(cleaned):
+        return f"{cleaned}_"
     return f"v{cleaned}" if cleaned[0].isdigit() else cleaned
+
+
+def spelled(name: str) -> str:
+    """A name of a function where text of Python has to have an identifier: itself, or one that no other name
+    becomes."""
+    is_fit = name.isidentifier() and not iskeyword(name)
+    return name if is_fit else f"{identifier(name)}_{crc32(name.encode('utf-8', 'surrogatepass')):08x}"

@@ -54,7 +54,7 @@ from heddle.prim.nodes import (
     Var,
 )
 from heddle.runtime.dtype import DataType
-from heddle.support.names import NameSupply, identifier
+from heddle.support.names import NameSupply, identifier, spelled
 from heddle.tir.nodes import Buffer, BufferLoad, BufferRegion
 
 _PRECEDENCE: dict[type, int] = {
@@ -223,7 +223,7 @@ class ExprPrinter(Dispatch):
         return self.names.of(node, node.name_hint)
 
     def visit_GlobalVar(self, node: Any) -> str:
-        return f"cls.{node.name_hint}"
+        return f"cls.{spelled(node.name_hint)}"
 
     def visit_IntImm(self, node: IntImm) -> str:
         if node.dtype == "int32":

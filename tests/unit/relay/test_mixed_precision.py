@@ -19,8 +19,8 @@ from heddle.relay.placement import post_order
 from heddle.relay.transform.rewriting import is_call
 from heddle.support.diagnostics import HeddleError, HeddleWarning
 from heddle.target import Target
+from tests.unit.relay.corpus import ROWS, parsed
 from tests.unit.relay.programs import program, run
-from tests.unit.relay.test_corpus import ROWS, _text
 
 RNG = np.random.default_rng(9)
 X = "%x: Tensor[(3, 4), float32], %w: Tensor[(4, 4), float32]"
@@ -126,7 +126,7 @@ def test_lets_branches_closures_and_references() -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_programs_of_the_corpus_stay_well_typed(name: str) -> None:
-    mod = relay.parse(_text(name), name)
+    mod = parsed(name)
     made = _narrow(mod, mode=2)
     passes.InferType()(made)
     relay.parse(made.astext())

@@ -22,8 +22,8 @@ from heddle.support.limits import limits
 from heddle.vm.insight.debugger import Debugger
 from heddle.vm.relay import Executable, VirtualMachine
 from heddle.vm.relay.isa import INVOKE_PACKED, MOVE, RELAY
+from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import floats, plain, program, run
-from tests.unit.relay.test_corpus import ROWS, _same, _text
 from tests.unit.relay.test_machine_data import RANGE, number, with_prelude
 
 
@@ -33,10 +33,10 @@ def machine(mod: Any, *names: str) -> VirtualMachine:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_the_interpreter_and_both_machines_agree(name: str) -> None:
-    mod = relay.parse(_text(name), name)
+    mod = parsed(name)
     make, reference = ROWS[name]
     args = make()
-    _same(plain(relay.create_executor("vm", mod).evaluate()(*args)), reference(*args))
+    same(plain(relay.create_executor("vm", mod).evaluate()(*args)), reference(*args))
     relax = runtime.vm.VirtualMachine(heddle.compile(mod, exec_mode="bytecode"), heddle.cpu())["main"]
     own = VirtualMachine(relay.vm.compile(mod), heddle.cpu())
     params = mod["main"].params
@@ -46,10 +46,10 @@ def test_the_interpreter_and_both_machines_agree(name: str) -> None:
         if hasattr(p.ty, "dtype")
     ]
     if len(given) == len(params):
-        _same(flat(own["main"](*given)), flat(relax(*given)))
+        same(flat(own["main"](*given)), flat(relax(*given)))
         seen = own.record("main", *given)
         assert seen.error is None
-        _same(flat(seen.result), flat(relax(*given)))
+        same(flat(seen.result), flat(relax(*given)))
 
 
 def flat(value: Any) -> Any:
@@ -155,8 +155,8 @@ def test_programs_are_saved_and_run_in_a_fresh_process(tmp_path: Path) -> None:
         text, args, wanted = SAVED[name]
         by_interpreter = run(with_prelude(text), *args)
         for value in found:
-            _same(stored(value), wanted)
-            _same(stored(value), by_interpreter)
+            same(stored(value), wanted)
+            same(stored(value), by_interpreter)
 
 
 def stored(value: Any) -> Any:

@@ -13,6 +13,7 @@ from heddle.ir.structural import assert_structural_equal
 from heddle.relay import transform as passes
 from heddle.relay.placement import post_order
 from heddle.support.diagnostics import HeddleError
+from tests.unit.relay.corpus import ROWS, parsed
 from tests.unit.relay.programs import listed, plain, program, run
 
 STEPS = heddle.transform.Sequential(
@@ -95,6 +96,61 @@ GOLDEN: dict[str, tuple[str, str]] = {
         "C(%h, %t) => { let %a = @sum(%t); let %b = %h + %a; %b } }; %s } "
         "def @main(%l: L) -> int32 { let %a = @sum(%l); %a }",
     ),
+    "a counter that does not come to an end": (
+        "def @f(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @f(%n - 1, %k + 1) } } "
+        "def @main(%n: int32) { @f(%n, 0) }",
+        "def @f(%n: int32, %k: int32) -> int32 { let %c = %n == 0; let %r = if (%c) { %k } else "
+        "{ let %a = %n - 1; let %b = %k + 1; let %d = @f(%a, %b); %d }; %r } "
+        "def @main(%n: int32) -> int32 { let %r = @f(%n, 0); %r }",
+    ),
+    "what comes to an end inside of what does not": (
+        "def @f(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @f(%n - 1, @g(2, %k)) } } "
+        "def @g(%n: int32, %k: int32) -> int32 { if (%n == 0) { %k } else { @g(%n - 1, %k * %k) } } "
+        "def @main(%n: int32) { @f(%n, 0) }",
+        "def @f(%n: int32, %k: int32) -> int32 { let %c = %n == 0; let %r = if (%c) { %k } else "
+        "{ let %a = %n - 1; let %b = %k * %k; let %e = %b * %b; let %d = @f(%a, %e); %d }; %r } "
+        "def @main(%n: int32) -> int32 { let %r = @f(%n, 0); %r }",
+    ),
+    "cells behind a call that stays": (
+        "def @f(%n: int32, %r: ref(int32)) -> int32 { if (%n == 9) { ref_read(%r) } else { "
+        "ref_write(%r, %n); @f(%n + 1, %r) } } "
+        "def @main() { let %r = ref(5); let %a = @f(0, %r); ref_read(%r) - %a }",
+        "def @f(%n: int32, %r: ref(int32)) -> int32 { let %c = %n == 9; let %x = if (%c) "
+        "{ let %y = ref_read(%r); %y } else { let %u = ref_write(%r, %n); let %z = %n + 1; "
+        "let %w = @f(%z, %r); %w }; %x } "
+        "def @main() -> int32 { let %r = ref(5); let %a = @f(0, %r); let %b = ref_read(%r); "
+        "let %c = %b - %a; %c }",
+    ),
+    "a function composed with itself": (
+        "def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C "
+        "{ fn (%x: A) -> C { %f(%g(%x)) } } def @main(%x: float32) { "
+        "let %h = @compose(fn (%a: float32) { %a + 1f }, fn (%b: float32) { %b * %b }); "
+        "@compose(%h, %h)(%x) }",
+        "def @main(%x: float32) -> float32 { let %a = %x * %x; let %b = %a + 1f; let %c = %b * %b; "
+        "let %d = %c + 1f; %d }",
+    ),
+    "functions that do not call themselves any more": (
+        "type C { First, Last(C), Whole } def @cut(%c: C, %x: int32) -> int32 { match (%c) { Whole => %x, "
+        "First => %x + 1, Last(_) => @cut(First, %x * 2) } } def @main(%c: C, %x: int32) { "
+        "let %f = fn (%d: C, %y: int32) -> int32 { match (%d) { Whole => %y, First => %y - 1, "
+        "Last(_) => %f(Whole, %y * 3) } }; @cut(%c, %f(%c, %x)) }",
+        "type C { First, Last(C), Whole } def @main(%c: C, %x: int32) -> int32 { "
+        "let %a = match (%c) { Whole => %x, First => { let %b = %x - 1; %b }, "
+        "Last(_) => { let %d = %x * 3; %d } }; let %e = match (%c) { Whole => %a, "
+        "First => { let %g = %a + 1; %g }, Last(_) => { let %h = %a * 2; let %i = %h + 1; %i } }; %e }",
+    ),
+    "a function composed with itself, called in itself": (
+        "def @twice(%f: fn (int32) -> int32) -> fn (int32) -> int32 { "
+        "fn (%x: int32) -> int32 { %f(%f(%x)) } } "
+        "def @main(%x: int32) { let %g = @twice(@twice(fn (%y: int32) -> int32 { %y * 3 })); %g(%x) }",
+        "def @main(%x: int32) -> int32 { let %a = %x * 3; let %b = %a * 3; let %c = %b * 3; "
+        "let %d = %c * 3; %d }",
+    ),
+    "a generic function by another name": (
+        "def @apply[A, B](%f: fn (A) -> B, %x: A) -> B { %f(%x) } "
+        "def @main(%x: float32) { let %pair = fn [A](%a: A) -> (A, A) { (%a, %a) }; @apply(%pair, %x).1 }",
+        "def @main(%x: float32) -> float32 { %x }",
+    ),
     "kernels": (
         "def @main(%x: float32) { let %f = fn (%a: float32, Primitive=1) -> float32 { tanh(%a) }; %f(%x) }",
         "def @main(%x: float32) -> float32 "
@@ -110,6 +166,12 @@ def test_programs_before_and_after(name: str) -> None:
     assert_structural_equal(made, after)
     assert_structural_equal(relay.parse(made.astext()), made)
     assert STEPS(made) is made
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_programs_of_the_corpus_are_evaluated_at_once(name: str) -> None:
+    made = passes.PartialEvaluate()(parsed(name))
+    assert passes.PartialEvaluate()(made) is made
 
 
 def test_dead_chains_go_at_once() -> None:

@@ -17,8 +17,8 @@ from heddle.relay.transform import FoldConstantExpr
 from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import HeddleError
 from heddle.target import Target
+from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import plain, program, run
-from tests.unit.relay.test_corpus import ROWS, _same, _text
 
 X = "%x: Tensor[(2, 3), float32]"
 I8 = "%x: Tensor[(2, 3), int8]"
@@ -576,14 +576,14 @@ EVERY = {
 
 @pytest.mark.parametrize("name", ROWS)
 def test_every_pass_keeps_the_values_of_the_corpus(name: str) -> None:
-    mod = relay.parse(_text(name), name)
+    mod = parsed(name)
     make, reference = ROWS[name]
     args = make()
     wanted = reference(*args)
     with heddle.transform.PassContext(opt_level=4):
         for each in EVERY:
             made = read_pass(each, Target("llvm"))(mod)
-            _same(run(made, *args), wanted)
+            same(run(made, *args), wanted)
             assert_structural_equal(relay.parse(made.astext()), relay.transform.InferType()(made))
 
 

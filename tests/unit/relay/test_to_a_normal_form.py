@@ -17,8 +17,8 @@ from heddle.relay.nodes import Let, Match
 from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.to_a_normal_form import ToANormalForm, ToANormalFormExpr
 from heddle.relay.typed import infer_module
+from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import HEAD, floats, program, run
-from tests.unit.relay.test_corpus import ROWS, _same, _text
 
 ATOMS = (Var, GlobalVar, Constant, Op, Constructor)
 
@@ -48,13 +48,13 @@ def assert_formed(root: Any) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_corpus(name: str) -> None:
-    mod = relay.parse(_text(name), name)
+    mod = parsed(name)
     made = infer_module(ToANormalForm()(mod))
     for func in made.functions.values():
         assert_formed(func)
     make, reference = ROWS[name]
     args = make()
-    _same(run(made, *args), reference(*args))
+    same(run(made, *args), reference(*args))
     assert ToANormalForm()(made) is made
     again = relay.parse(made.astext())
     assert_structural_equal(again, made)

@@ -14,8 +14,8 @@ from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
 from heddle.relay.transform import to_cps, un_cps
 from heddle.support.diagnostics import UsageError
+from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import program, run
-from tests.unit.relay.test_corpus import ROWS, _same, _text
 
 
 def _there_and_back(mod: Any) -> Any:
@@ -23,7 +23,7 @@ def _there_and_back(mod: Any) -> Any:
     return relay.transform.InferType()(mod)
 
 
-FUNCTIONS_IN_DATA = ("closure_in_data", "lambda_terms", "memo_of_options")
+FUNCTIONS_IN_DATA = ("closure_in_data", "fixed_point", "lambda_terms", "lazy_stream", "memo_of_options")
 PROGRAMS = [name for name in ROWS if name not in FUNCTIONS_IN_DATA]
 
 
@@ -31,8 +31,8 @@ PROGRAMS = [name for name in ROWS if name not in FUNCTIONS_IN_DATA]
 def test_values_of_the_corpus(name: str) -> None:
     make, reference = ROWS[name]
     args = make()
-    mod = _there_and_back(relay.parse(_text(name), name))
-    _same(run(mod, *args), reference(*args))
+    mod = _there_and_back(parsed(name))
+    same(run(mod, *args), reference(*args))
     assert_structural_equal(relay.parse(mod.astext()), mod)
 
 
@@ -40,8 +40,8 @@ def test_values_of_the_corpus(name: str) -> None:
 def test_machines_run_them(name: str) -> None:
     make, reference = ROWS[name]
     args = make()
-    mod = _there_and_back(relay.parse(_text(name), name))
-    _same(relay.create_executor("vm", mod).evaluate()(*args), reference(*args))
+    mod = _there_and_back(parsed(name))
+    same(relay.create_executor("vm", mod).evaluate()(*args), reference(*args))
 
 
 def test_every_call_is_the_last_step() -> None:
@@ -69,7 +69,7 @@ def test_what_cannot_be_rewritten() -> None:
         un_cps(Function((x,), x, dialect="relay"))
     for name in FUNCTIONS_IN_DATA:
         with pytest.raises(UsageError, match="Q0503"):
-            _there_and_back(relay.parse(_text(name), name))
+            _there_and_back(parsed(name))
     mod = program("type Box { Box(fn(int32) -> int32) } def @main(%b: Box) { %b }")
     with pytest.raises(UsageError, match="Q0503"):
         to_cps(mod["main"], mod)

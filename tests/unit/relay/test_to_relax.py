@@ -20,8 +20,8 @@ from heddle.script import from_source
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import HeddleError
 from heddle.vm.relax import VirtualMachine
+from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import floats, program, run
-from tests.unit.relay.test_corpus import ROWS, _same, _text
 
 MODES = ("bytecode", "compiled")
 
@@ -46,23 +46,23 @@ def check(mod: heddle.IRModule, *cases: tuple[Any, ...]) -> None:
     for mode in MODES:
         executable = heddle.compile(mod, exec_mode=mode)
         for args in cases:
-            _same(call(executable, mod, args), run(mod, *args))
+            same(call(executable, mod, args), run(mod, *args))
 
 
 @pytest.mark.parametrize("name", sorted(ROWS))
 def test_corpus(name: str, tmp_path: Any) -> None:
-    mod = relay.parse(_text(name), name)
+    mod = parsed(name)
     make, reference = ROWS[name]
     args = make()
     normal = relay.to_relax(mod)
     assert verify_module(normal) == [] and all(f.dialect == "relax" for f in normal.functions.values())
     assert_structural_equal(load_json(save_json(normal)), normal)
-    assert_structural_equal(from_source(module_script(normal)), normal)
+    assert_structural_equal(from_source(module_script(normal, show_meta=True)), normal)
     for mode in MODES:
         executable = heddle.compile(mod, exec_mode=mode)
-        _same(call(executable, mod, args), reference(*args))
+        same(call(executable, mod, args), reference(*args))
         executable.export_library(str(tmp_path / f"{mode}.so"))
-        _same(call(load_module(str(tmp_path / f"{mode}.so")), mod, args), reference(*args))
+        same(call(load_module(str(tmp_path / f"{mode}.so")), mod, args), reference(*args))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 13])
@@ -77,11 +77,11 @@ def test_unknown_sizes(size: int) -> None:
         "list_of_any": (floats(size, 2), floats(3, 2)),
         "while_loop": (4, floats(size)),
     }.items():
-        check(relay.parse(_text(name), name), args)
+        check(parsed(name), args)
 
 
 def test_each_unknown_size_of_a_parameter_has_a_name() -> None:
-    normal = relay.to_relax(relay.parse(_text("any_shapes"), "any_shapes"))
+    normal = relay.to_relax(parsed("any_shapes"))
     sizes = [param.ty.dims[0] for param in normal["main"].params]
     assert sizes[0] is not sizes[1] and str(normal["main"].ret_ty.dims[0]) == str(sizes[0] + sizes[1])
 
@@ -118,7 +118,7 @@ def test_deep_graphs() -> None:
 
 
 def test_instances_of_generic_functions() -> None:
-    normal = relay.to_relax(relay.parse(_text("polymorphism"), "polymorphism"))
+    normal = relay.to_relax(parsed("polymorphism"))
     assert len(normal.functions) == 3
     names = [var.name_hint for var, func in normal.functions.items() if "global_symbol" in func.attrs]
     assert names == ["main"]
@@ -165,14 +165,32 @@ def test_other_dialects_stay_and_params_are_bound() -> None:
 
 
 def test_the_executor() -> None:
-    mod = relay.parse(_text("lstm_loop"), "lstm_loop")
+    mod = parsed("lstm_loop")
     args = ROWS["lstm_loop"][0]()
     executor = relay.create_executor("vm", mod)
-    _same(taken(executor.evaluate()(*args)), ROWS["lstm_loop"][1](*args))
+    same(taken(executor.evaluate()(*args)), ROWS["lstm_loop"][1](*args))
     assert executor.evaluate(relay.add(relay.const(1), relay.const(2))).numpy() == 3
     cell = executor.evaluate(mod.get_global_var("cell"))
     state = (floats(1, 2), floats(1, 2))
     wanted = relay.create_executor("debug", mod).evaluate(mod.get_global_var("cell"))(args[1], state, args[2])
-    _same(taken(cell(args[1], state, args[2])), taken(wanted))
+    same(taken(cell(args[1], state, args[2])), taken(wanted))
     with pytest.raises(HeddleError, match="Q0105"):
         relay.create_executor("cloud", mod)
+
+
+@pytest.mark.parametrize("name", ["from", "None", "a/b", "R", "_", "from_"])
+def test_names_that_python_has_no_room_for(name: str, tmp_path: Any) -> None:
+    """Functions and variables: in script text, in loops, and by what they are called."""
+    mod = program(
+        f"def @{name}(%lambda: float32, %in: float32) -> float32 {{ let %is = %lambda + %in; "
+        f"if (%is < 3f) {{ @{name}(%is, %in) }} else {{ %is }} }} "
+        f"def @main(%x: float32) {{ @{name}(%x, 1f) }}"
+    )
+    for form in (relay.to_relax(mod), relax.transform.LegalizeOps()(relay.to_relax(mod))):
+        again = from_source(module_script(form))
+        assert_structural_equal(again, form)
+        assert [var.name_hint for var in again.functions] == [var.name_hint for var in form.functions]
+    check(mod, (np.float32(1.5),))
+    executable = heddle.compile(mod)
+    executable.export_library(str(tmp_path / "m.so"))
+    assert name in load_module(str(tmp_path / "m.so")).function_names()

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from heddle.ir.codes import I0501
-from heddle.ir.expr import Function, Var
+from heddle.ir.expr import Call, Function, If, Tuple, Var
 from heddle.ir.node import Node, children, map_children, replace
+from heddle.ir.structural import structural_equal
+from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import post_order_visit, rebuild
 from heddle.relay.builders import without_type
@@ -90,12 +92,35 @@ def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
     return done[id(root)]
 
 
+def says_more(let: Let) -> bool:
+    """Whether the type of a let's variable is not that of its value alone: sizes that it leaves open, or what
+    a value without parts is one of."""
+    value, ty = let.value, let.var.ty
+    is_bare = ty is not None and _is_bare(value)
+    return is_bare or (ty is not None and value.ty is not None and not structural_equal(value.ty, ty))
+
+
+def _is_bare(value: Any) -> bool:
+    """Whether nothing in a value tells of which type it is."""
+    todo = [value]
+    while todo:
+        expr = todo.pop()
+        if isinstance(expr, Call) and not expr.args and expr.ty_args:
+            return True
+        if isinstance(expr, Tuple) or (isinstance(expr, Call) and isinstance(expr.op, Constructor)):
+            todo += expr.fields if isinstance(expr, Tuple) else expr.args
+        elif isinstance(expr, If):
+            todo += (expr.true_branch, expr.false_branch)
+    return False
+
+
 def without_lets(func: Function) -> Function:
-    """The function with what lets bind in the places of their variables; lets of local recursion stay."""
+    """The function with what lets bind in the places of their variables; lets of local recursion stay, and
+    those whose types say more than values."""
     values: dict[Var, Any] = {}
 
     def change(old: Any, new: Any) -> Any:
-        if not isinstance(new, Let) or calls_itself(old):
+        if not isinstance(new, Let) or calls_itself(old) or says_more(old):
             return new
         values[old.var] = new.value
         return new.body

@@ -9,7 +9,7 @@ from heddle.ir.expr import Function, Var
 from heddle.ir.module import IRModule
 from heddle.relay.nodes import Let
 from heddle.relay.placement import parts, post_order
-from heddle.relay.transform.copying import with_values
+from heddle.relay.transform.copying import says_more, with_values
 from heddle.relay.transform.effects import has_effects
 from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
 from heddle.support.frozen import frozen
@@ -52,7 +52,8 @@ class DeadCodeElimination(TypedPass):
             if uses.of(old.var) <= 0 and is_pure:
                 uses.leave_out(old)
                 return new.body
-            if old.var in movable and uses.of(old.var) == 1 and not has_effects(new.value):
+            is_once = old.var in movable and uses.of(old.var) == 1 and not says_more(old)
+            if is_once and not has_effects(new.value):
                 values[old.var] = new.value
                 return new.body
             return new

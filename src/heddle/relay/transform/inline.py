@@ -6,10 +6,14 @@ from typing import Any
 
 from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
+from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
-from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.nodes import Let
+from heddle.relay.transform.copying import Lines, lets, says_more, with_own_bindings
+from heddle.relay.transform.effects import has_effects
+from heddle.relay.transform.recursion import is_recursive
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.support.frozen import frozen
 
@@ -71,17 +75,11 @@ class _Inliner:
         if "Compiler" in func.attrs:
             return Call(func, new.args, span=new.span)
         types = dict(zip(func.type_params, new.ty_args, strict=False))
-        return replace_vars(func.body, {**dict(zip(func.params, new.args, strict=True)), **types})
-
-
-def is_recursive(mod: IRModule, var: GlobalVar) -> bool:
-    """Whether a function leads back to itself."""
-    seen: set[str] = set()
-    todo = [var]
-    while todo:
-        func = mod.get(todo.pop())
-        for node in () if func is None else walk_distinct(func):
-            if isinstance(node, GlobalVar) and node.name_hint not in seen:
-                seen.add(node.name_hint)
-                todo.append(node)
-    return var.name_hint in seen
+        held: Lines = []
+        values: dict[Any, Any] = {}
+        for param, before, arg in zip(func.params, old.args, new.args, strict=True):
+            var = replace(param, ty=replace_vars(param.ty, types))
+            is_held = says_more(Let(var, before, var)) or has_effects(arg)
+            values[param] = var if is_held else arg
+            held += [(var, arg)] if is_held else []
+        return lets(held, replace_vars(func.body, values | types))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from typing import Any
 
 from heddle.graph.values import is_true
@@ -15,10 +14,10 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
+from heddle.ir.transform import PassContext
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
-from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import (
     Clause,
     Let,
@@ -33,10 +32,24 @@ from heddle.relay.nodes import (
 )
 from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.fold_constant import Folder
-from heddle.relay.transform.inline import INLINE, is_recursive
+from heddle.relay.transform.inline import INLINE
+from heddle.relay.transform.known_values import (
+    Cell,
+    Closure,
+    Data,
+    Frame,
+    Value,
+    constant_parts,
+    constant_value,
+    fits,
+    size_of,
+)
+from heddle.relay.transform.recursion import has_knots, is_recursive, on_cycles
 from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
+from heddle.relay.types import is_dynamic
+from heddle.relay.unify import types_of_instance
 from heddle.support.diagnostics import HeddleError
 from heddle.support.frozen import frozen
 from heddle.support.trampoline import Recursion, run
@@ -56,71 +69,35 @@ class PartialEvaluate(TypedPass):
 
     beside `@pow`. The result is in A-normal form; effects stay, in their order. What nobody uses any more
     stays too: `DeadCodeElimination` and `RemoveUnusedFunctions` leave it out. A function that calls itself is
-    unfolded while an argument gets smaller: data by its constructors, an integer by its value. In each
-    function of the module, so many calls as `unfoldings` says are unfolded; the others stay calls.
+    unfolded where that comes to an end: each call has a smaller argument (data by constructors, an integer by
+    its value), until none is left, or one of whose arguments nothing is known. In each function of a module
+    as many calls as `unfoldings` says are unfolded. Where these are enough, the pass leaves its result alone.
     """
 
     unfoldings: int = option(1000, at_least=0)
     opt_level = 1
 
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        made, before = TypedPass.transform(self, mod, ctx), on_cycles(mod)
+        while before > (left := on_cycles(made)):  # those may be unfolded anywhere now
+            made, before = TypedPass.transform(self, made, ctx), left
+        return made
+
     def change(self, func: Function, mod: IRModule) -> Function:
         if not _is_plain(func):
             return func
-        made: Function = infer_expr(
-            run(_Evaluator(mod, self.unfoldings).function(ToANormalFormExpr(func), {}, {})), mod
-        )
+        normal = infer_expr(ToANormalFormExpr(func), mod)
+        made: Function = infer_expr(run(_Evaluator(mod, self.unfoldings).function(normal, {}, {})), mod)
         return func if structural_equal(made, func) else made
+
+
+_REENTRIES = 16
+"""So often a function without a name is unfolded in itself where it may have to do that for ever."""
 
 
 def _is_plain(func: Any) -> bool:
     """Whether a function is one of Relay that may be written elsewhere: no kernel, and none of a compiler."""
     return is_relay(func) and set(func.attrs) <= {INLINE, "global_symbol"}
-
-
-@frozen(eq=False)
-class _Value:
-    """What stands for a value in the new program, and what is known of it.
-
-    `known` is the fields of a tuple, `_Data`, `_Closure` or `_Cell`; a constant is known by its `atom`.
-    `size` becomes smaller where functions that call themselves come to an end.
-    """
-
-    atom: Any
-    known: Any = None
-    size: float = math.inf
-
-
-@frozen(eq=False)
-class _Data:
-    constructor: Constructor
-    fields: tuple[_Value, ...]
-
-
-@frozen(eq=False)
-class _Cell:
-    """A reference; what is in it stands in the store."""
-
-
-@frozen(eq=False)
-class _Closure:
-    """A function of the old program with the values of its free variables and type variables."""
-
-    func: Function
-    values: dict[Var, _Value]
-    types: dict[Any, Type]
-    calls_itself: bool = False
-
-
-@dataclass(slots=True)
-class _Frame:
-    """A function that is being evaluated: its variables and type variables."""
-
-    values: dict[Var, _Value]
-    types: dict[Any, Type]
-
-    def type(self, ty: Any) -> Any:
-        """A type with those that the type variables stand for."""
-        return replace_vars(ty, self.types) if self.types else ty
 
 
 @dataclass(slots=True)
@@ -130,38 +107,36 @@ class _Evaluator:
     """So many calls may still be unfolded."""
     lines: Lines = field(default_factory=list)
     """The lets of the scope that is being made."""
-    store: dict[_Cell, _Value] = field(default_factory=dict)
+    store: dict[Cell, Value] = field(default_factory=dict)
     _active: dict[int, tuple[float, ...]] = field(default_factory=dict)
-    """For each function that is being unfolded, by identity, the least sizes of its arguments so far."""
-    _globals: dict[str, _Closure | None] = field(default_factory=dict)
+    """For each function that is being evaluated, by identity, the least sizes of arguments so far."""
+    _tried: set[int] = field(default_factory=set)
+    """Functions that are being unfolded."""
+    _endless: set[int] = field(default_factory=set)
+    """Those of them that do not come to an end: the first call of each will stay a call."""
+    _globals: dict[str, Closure | None] = field(default_factory=dict)
+    _open: dict[Any, Type | None] = field(default_factory=dict)
+    """The types of variables that have one before inference."""
+    _has_knots: bool | None = None
     _folder: Folder | None = None
 
     # ---- functions and scopes
 
-    def function(self, func: Function, values: dict[Var, _Value], types: dict[Any, Type]) -> Recursion:
+    def function(self, func: Function, values: dict[Var, Value], types: dict[Any, Type]) -> Recursion:
         """A function for any arguments."""
-        frame = _Frame(dict(values), types)
+        frame = Frame(dict(values), types)
         params = []
         for param in func.params:
             params.append(replace(param, ty=frame.type(param.ty)))
-            frame.values[param] = _Value(params[-1])
-        outer, self.store = self.store, {}
-        with self._unfolding(func, (math.inf,) * len(params)):
-            body = yield self._scope(func.body, frame)
-        self.store = outer
+            self._open[params[-1]] = params[-1].ty
+            frame.values[param] = Value(params[-1])
+        outer, self.store, active = self.store, {}, self._active
+        self._active = {**active, id(func): (math.inf,) * len(params)}
+        body = yield self._scope(func.body, frame)
+        self.store, self._active = outer, active
         return replace(func, params=tuple(params), body=body, ret_ty=frame.type(func.ret_ty), ty=None)
 
-    @contextmanager
-    def _unfolding(self, func: Function, sizes: tuple[float, ...]) -> Iterator[None]:
-        before = self._active.get(id(func))
-        self._active[id(func)] = sizes
-        yield
-        if before is None:
-            del self._active[id(func)]
-        else:
-            self._active[id(func)] = before
-
-    def _scope(self, expr: Any, frame: _Frame) -> Recursion:
+    def _scope(self, expr: Any, frame: Frame) -> Recursion:
         """A body, branch or right side with lets of its own."""
         outer, self.lines = self.lines, []
         found = yield self._body(expr, frame)
@@ -169,21 +144,37 @@ class _Evaluator:
         self.lines = outer
         return made
 
-    def _body(self, expr: Any, frame: _Frame) -> Recursion:
+    def _body(self, expr: Any, frame: Frame) -> Recursion:
         """The value of a body whose lets go into the scope that is being made."""
         while isinstance(expr, Let):
-            frame.values[expr.var] = yield self._value(expr.value, frame, expr.var)
+            found = yield self._value(expr.value, frame, expr.var)
+            frame.values[expr.var] = self._as_open(found, frame.type(expr.var.ty), expr.var)
             expr = expr.body
         return (yield self._value(expr, frame, None))
 
-    def _emit(self, hint: Var | None, expr: Any, known: Any = None, size: float = math.inf) -> _Value:
+    def _emit(self, hint: Var | None, expr: Any, known: Any = None, size: float = math.inf) -> Value:
         var = Var("x" if hint is None else hint.name_hint, span=expr.span, dialect="relay")
         self.lines.append((var, expr))
-        return _Value(var, known, size)
+        return Value(var, known, size)
+
+    def _as_open(self, value: Value, ty: Any, hint: Var) -> Value:
+        """The value under a name of its type, where that leaves sizes open that may be known here: elsewhere
+        they are others."""
+        if ty is None or not is_dynamic(ty) or structural_equal(self._open.get(value.atom), ty):
+            return value
+        var = Var(hint.name_hint, ty, span=hint.span, dialect="relay")
+        self._open[var] = ty
+        made = value.atom
+        if self.lines and self.lines[-1][0] is made and made not in self._open:
+            if isinstance(self.lines[-1][1], Function):
+                return value
+            made = self.lines.pop()[1]
+        self.lines.append((var, made))
+        return replace_fields(value, atom=var)
 
     # ---- values
 
-    def _value(self, expr: Any, frame: _Frame, hint: Var | None) -> Recursion:
+    def _value(self, expr: Any, frame: Frame, hint: Var | None) -> Recursion:
         if is_atomic(expr):
             return self._atom(expr, frame)
         if isinstance(expr, Function):
@@ -198,66 +189,69 @@ class _Evaluator:
             return (yield self._body(expr, frame))
         return self._simple(expr, frame, hint)
 
-    def _atom(self, expr: Any, frame: _Frame) -> _Value:
+    def _atom(self, expr: Any, frame: Frame) -> Value:
         if isinstance(expr, Var):
-            return frame.values.get(expr, _Value(expr))
+            return frame.values.get(expr, Value(expr))
         if isinstance(expr, GlobalVar):
-            return _Value(expr, self._global(expr))
-        return _constant(expr) if isinstance(expr, Constant) else _Value(expr)
+            return Value(expr, self._global(expr))
+        return constant_value(expr) if isinstance(expr, Constant) else Value(expr)
 
-    def _global(self, var: GlobalVar) -> _Closure | None:
+    def _global(self, var: GlobalVar) -> Closure | None:
         name = var.name_hint
         if name not in self._globals:
             func: Any = self.mod.get(var)
             self._globals[name] = (
-                _Closure(ToANormalFormExpr(func), {}, {}, is_recursive(self.mod, var))
+                Closure(infer_expr(ToANormalFormExpr(func), self.mod), {}, {}, is_recursive(self.mod, var))
                 if _is_plain(func)
                 else None
             )
         return self._globals[name]
 
-    def _simple(self, expr: Any, frame: _Frame, hint: Var | None) -> _Value:
+    def _simple(self, expr: Any, frame: Frame, hint: Var | None) -> Value:
         """Tuples, their fields, and cells."""
         if isinstance(expr, Tuple):
             parts = tuple(self._atom(item, frame) for item in expr.fields)
             made = Tuple(tuple(part.atom for part in parts), span=expr.span)
-            return self._emit(hint, made, parts, _size(parts))
+            return self._emit(hint, made, parts, size_of(parts))
         if isinstance(expr, TupleGetItem):
             whole = self._atom(expr.tuple_value, frame)
             if isinstance(whole.known, tuple):
-                part: _Value = whole.known[expr.index]
+                part: Value = whole.known[expr.index]
                 return part
             return self._emit(hint, TupleGetItem(whole.atom, expr.index, span=expr.span))
         if isinstance(expr, RefCreate):
-            value, cell = self._atom(expr.value, frame), _Cell()
+            value, cell = self._atom(expr.value, frame), Cell()
             self.store[cell] = value
             return self._emit(hint, RefCreate(value.atom, span=expr.span), cell)
         ref = self._atom(expr.ref, frame)
         if isinstance(expr, RefRead):
-            found = self.store.get(ref.known) if isinstance(ref.known, _Cell) else None
+            found = self.store.get(ref.known) if isinstance(ref.known, Cell) else None
             return found if found is not None else self._emit(hint, RefRead(ref.atom, span=expr.span))
         value = self._atom(expr.value, frame)
-        if isinstance(ref.known, _Cell):
+        if isinstance(ref.known, Cell):
             self.store[ref.known] = value
         else:
             self.store.clear()
         return self._emit(hint, RefWrite(ref.atom, value.atom, span=expr.span), ())
 
-    def _closure(self, func: Function, frame: _Frame, hint: Var | None) -> Recursion:
+    def _closure(self, func: Function, frame: Frame, hint: Var | None) -> Recursion:
         var = Var("f" if hint is None else hint.name_hint, span=func.span, dialect="relay")
         free = free_vars(func)
         values = {each: frame.values[each] for each in free if each in frame.values}
-        closure = _Closure(func, values, frame.types, hint in free) if _is_plain(func) else None
-        made = _Value(var, closure)
+        closure = Closure(func, values, frame.types, hint in free) if _is_plain(func) else None
+        made = Value(var, closure)
         if hint in free:
             values[hint] = made
-        self.lines.append((var, (yield self.function(func, values, frame.types))))
+        function = yield self.function(func, values, frame.types)
+        self.lines.append((var, function))
+        if closure is not None:
+            closure.calls_itself = closure.calls_itself and var in free_vars(function)
         return made
 
     # ---- calls
 
-    def _call(self, call: Call, frame: _Frame, hint: Var | None) -> Recursion:
-        callee = self._atom(call.op, frame) if is_atomic(call.op) else _Value(call.op)
+    def _call(self, call: Call, frame: Frame, hint: Var | None) -> Recursion:
+        callee = self._atom(call.op, frame) if is_atomic(call.op) else Value(call.op)
         args = tuple(self._atom(arg, frame) for arg in call.args)
         types = tuple(map(frame.type, call.ty_args))
         atoms = tuple(arg.atom for arg in args)
@@ -265,32 +259,66 @@ class _Evaluator:
             return self._operator(call, args, hint)
         if isinstance(callee.atom, Constructor):
             made = Call(callee.atom, atoms, ty_args=() if atoms else types, span=call.span)
-            return self._emit(hint, made, _Data(callee.atom, args), 1 + _size(args))
+            return self._emit(hint, made, Data(callee.atom, args), 1 + size_of(args))
         closure = callee.known
-        if isinstance(closure, _Closure) and len(types) == len(closure.func.type_params):
-            sizes = self._progress(closure, args)
-            if sizes is not None and self.left > 0:
-                self.left -= 1
-                func = closure.func
-                values = closure.values | dict(zip(func.params, args, strict=True))
-                inner = _Frame(values, closure.types | dict(zip(func.type_params, types, strict=True)))
-                with self._unfolding(func, sizes):
-                    return (yield self._body(func.body, inner))
+        if isinstance(closure, Closure):
+            if len(types) < len(closure.func.type_params):  # a generic function that stands for one of a type
+                types = types_of_instance(closure.func.ty, frame.type(call.op.ty))  # type: ignore[arg-type]
+            unfolded = yield self._unfolded(closure, args, types)
+            if unfolded is not None:
+                return unfolded
         self.store.clear()
         return self._emit(hint, Call(callee.atom, atoms, call.attrs, span=call.span))
 
-    def _progress(self, closure: _Closure, args: tuple[_Value, ...]) -> tuple[float, ...] | None:
+    def _unfolded(self, closure: Closure, args: tuple[Value, ...], types: tuple[Type, ...]) -> Recursion:
+        """The value of a call; None where it is to stay a call, and nothing has changed."""
+        func, sizes = closure.func, self._progress(closure, args)
+        if self._endless or self.left == 0:
+            return None
+        if sizes is None:
+            begins = not closure.calls_itself or any(arg.size < math.inf for arg in args)
+            if begins and id(func) in self._tried:  # by itself, this call would be unfolded
+                self._endless.add(id(func))
+            return None
+        self.left -= 1
+        inner = Frame(dict(closure.values), closure.types | dict(zip(func.type_params, types, strict=True)))
+        is_first, num_lines, store = id(func) not in self._tried, len(self.lines), dict(self.store)
+        self._tried.add(id(func))
+        for param, arg in zip(func.params, args, strict=True):
+            inner.values[param] = self._as_open(arg, inner.type(param.ty), param)
+        active, self._active = self._active, {**self._active, id(func): sizes}
+        made = yield self._body(func.body, inner)
+        self._active = active
+        if not is_first:
+            return made
+        self._tried.remove(id(func))
+        if id(func) not in self._endless:
+            return made
+        self._endless.remove(id(func))
+        self.store = store
+        del self.lines[num_lines:]
+        return None
+
+    def _progress(self, closure: Closure, args: tuple[Value, ...]) -> tuple[float, ...] | None:
         """The least sizes of arguments with this call; None where it does not come nearer to an end."""
-        before = self._active.get(id(closure.func))
-        if before is None and not closure.calls_itself:
-            return tuple(arg.size for arg in args)
+        sizes, before = tuple(arg.size for arg in args), self._active.get(id(closure.func))
+        if not closure.calls_itself:
+            left = min(before or (), default=math.inf)
+            if left == math.inf or not self._knots():
+                return (_REENTRIES,)
+            return (left - 1,) if left > 0 else None
         least = before or (math.inf,) * len(args)
-        now = tuple(min(arg.size, size) for arg, size in zip(args, least, strict=True))
+        now = tuple(map(min, sizes, least))
         return now if now != least else None
 
-    def _operator(self, call: Call, args: tuple[_Value, ...], hint: Var | None) -> _Value:
+    def _knots(self) -> bool:
+        if self._has_knots is None:
+            self._has_knots = has_knots(self.mod)
+        return self._has_knots
+
+    def _operator(self, call: Call, args: tuple[Value, ...], hint: Var | None) -> Value:
         atoms = [arg.atom for arg in args]
-        closed = [_closed(arg) for arg in args]
+        closed = [constant_parts(arg) for arg in args]
         if all(item is not None for item in closed):
             self._folder = self._folder or Folder(self.mod, fold_qnn=True)
             try:
@@ -300,36 +328,37 @@ class _Evaluator:
             else:
                 folded = self._folder.fold(typed, typed)
                 if isinstance(folded, Constant):
-                    return _constant(folded)
+                    return constant_value(folded)
                 if isinstance(folded, Tuple):
-                    parts = tuple(map(_constant, folded.fields))
-                    return self._emit(hint, folded, parts, _size(parts))
+                    parts = tuple(map(constant_value, folded.fields))
+                    return self._emit(hint, folded, parts, size_of(parts))
         return self._emit(hint, Call(call.op, tuple(atoms), call.attrs, span=call.span))
 
     # ---- branches
 
-    def _if(self, expr: If, frame: _Frame, hint: Var | None) -> Recursion:
+    def _if(self, expr: If, frame: Frame, hint: Var | None) -> Recursion:
         cond = self._atom(expr.cond, frame)
         if isinstance(cond.atom, Constant):
             chosen = expr.true_branch if is_true(array_of(cond.atom)) else expr.false_branch
             return (yield self._body(chosen, frame))
-        stores: list[dict[_Cell, _Value]] = []
+        stores: list[dict[Cell, Value]] = []
         then = yield self._branch(expr.true_branch, frame, stores)
         other = yield self._branch(expr.false_branch, frame, stores)
         self._join(stores)
         return self._emit(hint, If(cond.atom, then, other, span=expr.span))
 
-    def _match(self, expr: Match, frame: _Frame, hint: Var | None) -> Recursion:
+    def _match(self, expr: Match, frame: Frame, hint: Var | None) -> Recursion:
         data = self._atom(expr.data, frame)
         for clause in expr.clauses:
-            bound: dict[Var, _Value] = {}
-            fits = _fits(clause.lhs, data, bound)
-            if fits:
-                frame.values.update(bound)
+            bound: dict[Var, Value] = {}
+            does_fit = fits(clause.lhs, data, bound)
+            if does_fit:
+                for var, value in bound.items():
+                    frame.values[var] = self._as_open(value, frame.type(var.ty), var)
                 return (yield self._body(clause.rhs, frame))
-            if fits is None:
+            if does_fit is None:
                 break
-        clauses, stores = [], list[dict[_Cell, _Value]]()
+        clauses, stores = [], list[dict[Cell, Value]]()
         for clause in expr.clauses:
             pattern = self._pattern(clause.lhs, frame)
             rhs = yield self._branch(clause.rhs, frame, stores)
@@ -337,7 +366,7 @@ class _Evaluator:
         self._join(stores)
         return self._emit(hint, Match(data.atom, tuple(clauses), expr.complete, span=expr.span))
 
-    def _branch(self, expr: Any, frame: _Frame, stores: list[dict[_Cell, _Value]]) -> Recursion:
+    def _branch(self, expr: Any, frame: Frame, stores: list[dict[Cell, Value]]) -> Recursion:
         """A branch by itself; `stores` gets what is in the cells behind it."""
         outer, self.store = self.store, dict(self.store)
         made = yield self._scope(expr, frame)
@@ -345,7 +374,7 @@ class _Evaluator:
         self.store = outer
         return made
 
-    def _join(self, stores: list[dict[_Cell, _Value]]) -> None:
+    def _join(self, stores: list[dict[Cell, Value]]) -> None:
         """Of the cells is known what all branches leave there."""
         self.store = {
             cell: value
@@ -353,57 +382,13 @@ class _Evaluator:
             if all(store.get(cell) is value for store in stores)
         }
 
-    def _pattern(self, pattern: Pattern, frame: _Frame) -> Pattern:
+    def _pattern(self, pattern: Pattern, frame: Frame) -> Pattern:
         """A pattern with variables of its own."""
         if isinstance(pattern, PatternVar):
             var = replace(pattern.var, ty=None)
-            frame.values[pattern.var] = _Value(var)
+            frame.values[pattern.var] = Value(var)
             return PatternVar(var, span=pattern.span)
         if isinstance(pattern, (PatternConstructor, PatternTuple)):
             inner = tuple(self._pattern(item, frame) for item in pattern.patterns)
             return replace(pattern, patterns=inner)
         return pattern
-
-
-def _fits(pattern: Pattern, value: _Value, bound: dict[Var, _Value]) -> bool | None:
-    """Whether a value fits, with the variables of the pattern; None where that is not known."""
-    if isinstance(pattern, PatternVar):
-        bound[pattern.var] = value
-        return True
-    if isinstance(pattern, PatternConstructor):
-        if not isinstance(value.known, _Data):
-            return None
-        made = value.known.constructor
-        if (made.belong_to, made.name_hint) != (pattern.constructor.belong_to, pattern.constructor.name_hint):
-            return False
-        parts = value.known.fields
-    elif isinstance(pattern, PatternTuple):
-        if not isinstance(value.known, tuple):
-            return None
-        parts = value.known
-    else:
-        return True
-    answers = [_fits(item, part, bound) for item, part in zip(pattern.patterns, parts, strict=True)]
-    return False if False in answers else None if None in answers else True
-
-
-def _constant(expr: Any) -> _Value:
-    """A constant. A number that counts down to 0 is smaller at each step."""
-    value = array_of(expr)
-    is_count = value.ndim == 0 and value.dtype.kind in "iu" and value >= 0
-    return _Value(expr, None, int(value) if is_count else math.inf)
-
-
-def _size(parts: tuple[_Value, ...]) -> float:
-    """The size of what has these parts: that of those that have one."""
-    return sum(part.size for part in parts if part.size < math.inf)
-
-
-def _closed(value: _Value) -> Any:
-    """A value of constants as an expression; None for any other."""
-    if isinstance(value.atom, Constant):
-        return value.atom
-    if not isinstance(value.known, tuple):
-        return None
-    parts = [_closed(part) for part in value.known]
-    return None if None in parts else Tuple(tuple(parts))

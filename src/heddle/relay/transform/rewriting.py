@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function
+from heddle.ir.expr import Call, Constant, Expr, Function, If, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import Node
+from heddle.ir.node import Node, replace
 from heddle.ir.op import Op
 from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import rebuild
 from heddle.prim.nodes import IntImm
 from heddle.relay.builders import const, without_type
+from heddle.relay.nodes import Let, Match, RefCreate, RefWrite
 from heddle.relay.op import find, relay_call
 from heddle.relay.typed import infer_module
+from heddle.relay.types import is_dynamic
+from heddle.support.diagnostics import IRTypeError
 
 
 class TypedPass(Pass):
@@ -31,7 +34,11 @@ class TypedPass(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
-        return map_relay(typed, lambda func: self.change(func, typed))
+        try:
+            return map_relay(typed, lambda func: self.change(func, typed))
+        except IRTypeError:  # sizes are known now that were not, and differ where values come together
+            typed = map_relay(typed, lambda func: rewrite_nodes(func, _with_open_sizes))
+            return map_relay(typed, lambda func: self.change(func, typed))
 
 
 class RewritePass(TypedPass):
@@ -45,6 +52,29 @@ class RewritePass(TypedPass):
     def change(self, func: Function, mod: IRModule) -> Function:
         made: Function = rewrite_nodes(func, self.rewrite)
         return made
+
+
+def _with_open_sizes(old: Any, new: Any) -> Any:
+    """Where values of several places come together, each that leaves sizes open has a let that says so."""
+
+    def opened(child: Any, made: Any) -> Any:
+        if isinstance(child, Var) or child.ty is None or not is_dynamic(child.ty):
+            return made
+        var = Var("open", child.ty, dialect="relay")
+        return Let(var, made, var)
+
+    if isinstance(old, If):
+        true, false = (opened(old.true_branch, new.true_branch), opened(old.false_branch, new.false_branch))
+        return replace(new, true_branch=true, false_branch=false)
+    if isinstance(old, Match):
+        pairs = zip(old.clauses, new.clauses, strict=True)
+        return replace(new, clauses=tuple(replace(b, rhs=opened(a.rhs, b.rhs)) for a, b in pairs))
+    if isinstance(old, Call) and not isinstance(old.op, Op):
+        args = tuple(opened(a, b) for a, b in zip(old.args, new.args, strict=True))
+        return replace(new, args=args)
+    if isinstance(old, (RefCreate, RefWrite)):
+        return replace(new, value=opened(old.value, new.value))
+    return new
 
 
 def map_relay(mod: IRModule, change: Callable[[Function], Function]) -> IRModule:

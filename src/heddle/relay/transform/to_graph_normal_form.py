@@ -21,7 +21,8 @@ class ToGraphNormalForm(Pass):
         %0 = tanh(%x);
         add(%0, %0)
 
-    Lets of functions that call themselves stay. A program with effects stays: lets keep their order.
+    Lets of functions that call themselves stay, and those whose variable leaves sizes open that are known of
+    its value. A program with effects stays: lets keep their order.
     """
 
     opt_level = 1
