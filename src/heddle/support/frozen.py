@@ -14,6 +14,7 @@ others are the same functions for all classes, and go by the names of the fields
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -96,9 +97,13 @@ def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Call
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
     parameters = ", ".join(["self", *before, *(["*", *behind] if behind else [])])
-    body = "\n ".join(lines or ["pass"])
-    exec(f"def __init__({parameters}):\n {body}", values)
-    made: Callable[..., None] = values["__init__"]
+    body = "\n  ".join(lines or ["pass"])
+    text = f"def make({', '.join(values)}):\n def __init__({parameters}):\n  {body}\n return __init__"
+    written: dict[str, Any] = {}
+    exec(
+        text, getattr(sys.modules.get(cls.__module__), "__dict__", {}), written
+    )  # annotations mean its names
+    made: Callable[..., None] = written["make"](**values)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__module__ = cls.__module__
     made.__annotations__ = {field.name: field.type for field in fields if field.init}

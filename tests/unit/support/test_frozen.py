@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import inspect
 import pickle
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
@@ -58,6 +58,7 @@ def test_signatures_and_slots_are_the_same() -> None:
     assert [(p.name, p.kind) for p in ours.parameters.values()] == [
         (p.name, p.kind) for p in theirs.parameters.values()
     ]
+    assert get_type_hints(OURS.__init__) | {"return": type(None)} == get_type_hints(THEIRS.__init__)
     assert OURS.__slots__ == THEIRS.__slots__
     assert OURS.__match_args__ == THEIRS.__match_args__
     assert not hasattr(OURS(1), "__dict__")
