@@ -8,9 +8,9 @@ from typing import Any
 from heddle.driver.codes import D0302
 from heddle.driver.passes import pass_class, pipeline_passes, read_pass, steps_of
 from heddle.driver.targets import as_target
-from heddle.ir.instrument import VerifyEach
+from heddle.ir.instrument import PrintAfter, VerifyEach
 from heddle.ir.module import IRModule
-from heddle.ir.transform import Pass, PassContext, PassInfo, PassInstrument, Sequential
+from heddle.ir.transform import Pass, PassContext, PassInstrument, Sequential
 from heddle.support.diagnostics import UsageError
 from heddle.support.frozen import frozen
 
@@ -50,7 +50,7 @@ def run_passes(mod: IRModule, options: OptOptions, show: Callable[[str], object]
             )
     if options.until is not None:
         steps = steps[: names.index(options.until) + 1]
-    instruments: list[PassInstrument] = [_PrintAfter(frozenset(options.print_after), show)]
+    instruments: list[PassInstrument] = [PrintAfter(options.print_after, show)]
     instruments += [VerifyEach()] if options.verify_each else []
     with PassContext(instruments=instruments):
         return Sequential(steps, "opt")(mod)
@@ -60,14 +60,3 @@ def _steps(options: OptOptions) -> tuple[Pass, ...]:
     target = as_target(options.target)
     pipeline = pipeline_passes(options.pipeline, target) if options.pipeline is not None else ()
     return steps_of((*pipeline, *(read_pass(text, target) for text in options.passes)))
-
-
-class _PrintAfter(PassInstrument):
-    """Shows the module after each run of some passes."""
-
-    def __init__(self, names: frozenset[str], show: Callable[[str], object]) -> None:
-        self._names, self._show = names, show
-
-    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        if info.name in self._names:
-            self._show(f"# after {info.name}\n{mod}")

@@ -234,8 +234,14 @@ def _load_standard_texts_on_demand(module: ModuleType) -> None:
 
 
 def _load_passes_on_demand(module: ModuleType) -> None:
-    """Passes declare their configuration: the table asks for all of them when a key is missing."""
+    """Passes declare their configuration: the table asks for all of them when a key is missing. What watches
+    all passes lies above them, too."""
     module.CONFIG_KEYS.fill_from(lambda: import_module("heddle.driver.passes").pass_classes())
+    module.WATCHERS.fill_from(lambda: import_module("heddle.ir.watchers").declare(_find_pass))
+
+
+def _find_pass(name: str) -> Any:
+    return import_module("heddle.driver.passes").pass_class(name)
 
 
 def _add_nothing(module: ModuleType) -> None:

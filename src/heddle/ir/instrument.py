@@ -14,7 +14,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.properties import PROPERTIES, breach_of
 from heddle.ir.transform import Pass, PassInfo, PassInstrument
 from heddle.support.diagnostics import Diagnostic, InternalError, UsageError
-from heddle.support.files import write_bytes
+from heddle.support.files import make_folder, write_bytes
 
 
 def verify_function(func: BaseFunc, mod: IRModule) -> list[Diagnostic]:
@@ -129,6 +129,17 @@ class PrintAfterAll(PassInstrument):
         self._write(f"# after {info.name}\n{mod}\n")
 
 
+class PrintAfter(PassInstrument):
+    """Show the module after each run of some passes, or of `all`."""
+
+    def __init__(self, names: Iterable[str], write: Callable[[str], Any] = print) -> None:
+        self._names, self._write = frozenset(names), write
+
+    def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+        if not self._names.isdisjoint((info.name, "all")):
+            self._write(f"# after {info.name}\n{mod}")
+
+
 class PrintBeforeAll(PassInstrument):
     def __init__(self, write: Callable[[str], Any] = print) -> None:
         self._write = write
@@ -145,6 +156,6 @@ class DumpIR(PassInstrument):
         self._count = 0
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self._folder)
         write_bytes(self._folder / f"{self._count:03d}_{info.name}.py", str(mod).encode())
         self._count += 1

@@ -65,6 +65,10 @@ class PassInstrument:
         """Called for each loop function that became machine code."""
 
 
+WATCHERS: Registry[PassInstrument] = Registry("watcher of passes")
+"""Instruments of this process, beside those of contexts: see `heddle.ir.watchers`."""
+
+
 @frozen
 class PassInfo:
     """What instruments are told of a pass. `required` and `established`: its contract. `is_ours`: it belongs
@@ -233,7 +237,7 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     gives no module.
     """
     info = replace(step.info, is_ours=step.is_ours)
-    instruments = tuple(ctx.instruments)
+    instruments = (*ctx.instruments, *(watcher for _, watcher in WATCHERS.items()))
     required = info.name in ctx.required_pass
     if not ctx.allows(info) or not (required or all(i.should_run(mod, info) for i in instruments)):
         return mod

@@ -63,6 +63,13 @@ def _refusals(target: Path) -> Iterator[None]:
         raise UsageError(S0101, f"cannot write {target}: {error.strerror or error}") from error
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder, with those above it, unless it is there. Raises: UsageError S0101."""
+    target = Path(path)
+    with _refusals(target):
+        target.mkdir(parents=True, exist_ok=True)
+
+
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
     with atomic_writer(path) as file:
         file.write(data)

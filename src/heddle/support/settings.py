@@ -10,6 +10,8 @@
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
 | HEDDLE_STRICT_RULES=1 | a schedule rule that fails ends the compilation, instead of giving way to the next |
+| HEDDLE_PRINT_AFTER=A,B | the module after each run of these passes, or of `all`, on the standard error |
+| HEDDLE_DUMP | a folder for the module after each pass, a file each, in order |
 | NO_COLOR | `show()` prints without colours in a terminal |
 """
 
@@ -19,13 +21,14 @@ import os
 import re
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from heddle.support.codes import S0301
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import HeddleWarning, UsageError, did_you_mean
 from heddle.support.frozen import frozen
 
 DEFAULT_CACHE_BYTES = 2 << 30
@@ -43,6 +46,8 @@ class Settings:
     strict_rules: bool = False
     cache_limit_bytes: int = DEFAULT_CACHE_BYTES
     cache_programs: bool = True
+    print_after: tuple[str, ...] = ()
+    dump_dir: Path | None = None
 
 
 def _thread_count(env: Mapping[str, str], available: int) -> int:
@@ -147,22 +152,43 @@ def traceback_wanted(env: Mapping[str, str] | None = None) -> bool:
 
 
 def read_settings(env: Mapping[str, str]) -> Settings:
-    """Read settings from `env`. Raises: UsageError S0301 for a malformed value."""
+    """Read settings from `env`. Passes that somebody watches have to run, so nothing is kept on disk then.
+
+    Raises: UsageError S0301 for a malformed value.
+    """
+    print_after = tuple(re.findall(r"[^\s,]+", env.get("HEDDLE_PRINT_AFTER", "")))
+    dump_dir = Path(env["HEDDLE_DUMP"]) if env.get("HEDDLE_DUMP") else None
+    is_watched = bool(print_after) or dump_dir is not None
     return Settings(
         num_threads=_thread_count(env, available_cores()),
         cache_dir=_cache_dir(env),
-        use_disk_cache=_cache_use(env) != "",
+        use_disk_cache=_cache_use(env) != "" and not is_watched,
         show_traceback=_switch(env, "HEDDLE_TRACEBACK", False),
         linker=env.get("HEDDLE_LINKER") or None,
         c_compiler=env.get("HEDDLE_CC") or None,
         cpp_compiler=env.get("HEDDLE_CXX") or None,
         strict_rules=_switch(env, "HEDDLE_STRICT_RULES", False),
         cache_limit_bytes=_size_bytes(env, "HEDDLE_CACHE_SIZE", DEFAULT_CACHE_BYTES),
-        cache_programs=_cache_use(env) == "all",
+        cache_programs=_cache_use(env) == "all" and not is_watched,
+        print_after=print_after,
+        dump_dir=dump_dir,
+    )
+
+
+_KNOWN = frozenset(re.findall("HEDDLE_[A-Z_]+", __doc__ or ""))
+
+
+def unknown_variables(env: Mapping[str, str]) -> list[str]:
+    """Variables that look like settings, and are none."""
+    return (
+        [name for name in sorted(env) if name.startswith("HEDDLE_") and name not in _KNOWN] if _KNOWN else []
     )
 
 
 @cache
 def settings() -> Settings:
-    """This process's settings, read once."""
+    """This process's settings, read once. Of variables that look like settings it warns."""
+    for name in unknown_variables(os.environ):
+        hint = did_you_mean(name, _KNOWN) or "the page of settings lists all"
+        warnings.warn(f"the environment variable {name} is no setting; {hint}", HeddleWarning, stacklevel=2)
     return read_settings(os.environ)
