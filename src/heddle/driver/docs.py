@@ -15,7 +15,7 @@ from typing import Any
 
 import heddle
 from heddle.driver.passes import modules_below, pass_classes
-from heddle.ir.op import OP_RECORDS
+from heddle.ir.op import OP_ALIASES, OP_RECORDS
 from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpDef, Without
 from heddle.ir.transform import FunctionPass, Pass
 from heddle.ops.load import load as load_operators
@@ -47,6 +47,7 @@ def first_line(text: str | None) -> str:
 def operators() -> list[OpDef]:
     """The records of all graph operators by name."""
     load_operators()
+    OP_ALIASES.fill()  # which puts them on the records
     return [record for _, record in sorted(OP_RECORDS.items()) if isinstance(record, OpDef)]
 
 

@@ -181,14 +181,19 @@ def _answer_lookups(module: ModuleType) -> None:
 
 def _declare_operators_on_demand(module: ModuleType) -> None:
     """Operators are declared above the rooms that look them up: the table asks for them when a name is
-    missing.
+    missing. So does the table of Relay's names, which programs of the other dialect do without.
     """
 
     def declare() -> None:
         for room in _OPERATORS:
             import_module(room).declare()
 
+    def declare_names() -> None:
+        module.OP_RECORDS.fill()
+        import_module("heddle.ops.relay_names.load").declare()
+
     module.OP_RECORDS.fill_from(declare)
+    module.OP_ALIASES.fill_from(declare_names)
 
 
 def _load_printers_on_demand(module: ModuleType) -> None:

@@ -19,7 +19,7 @@ GRAPH_PREFIX = "relax."
 texts have had it since their first format."""
 
 OP_ALIASES: Registry[Any] = Registry("operator alias")
-"""Dialect + "." + the dialect's own name of an operator → (record, alias). It is filled with `OP_RECORDS`."""
+"""Dialect + "." + the dialect's own name of an operator → (record, alias). Filled after `OP_RECORDS`."""
 
 
 @node("ir.Op")

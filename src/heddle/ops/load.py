@@ -27,7 +27,6 @@ from heddle.ops import (
 )
 from heddle.ops.gradients import load as gradients
 from heddle.ops.nn import activation, attention, conv, loss, norm, pad, pool, pool_gradient, pool_index
-from heddle.ops.relay_names import load as relay_names
 
 FAMILIES = (
     elementwise,
@@ -71,5 +70,4 @@ def declare() -> None:
     """What the table asks for when a name is missing."""
     for family in FAMILIES:
         family.declare()
-    relay_names.declare()
     gradients.declare()
