@@ -108,6 +108,11 @@ I0508 = declare_code(
     "option of a pass does not fit",
     "The value has another type than the option's, or is none that the option takes.",
 )
+I0509 = declare_code(
+    "I0509",
+    "a pass takes a module",
+    "What was given is no `IRModule`. `IRModule.from_expr(func)` makes one of a function.",
+)
 I0507 = declare_code(
     "I0507",
     "program does not verify",

@@ -16,7 +16,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from heddle.ir.codes import I0501, I0502, I0506
+from heddle.ir.codes import I0501, I0502, I0506, I0509
 from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
@@ -229,13 +229,19 @@ def map_functions(
     return mod.with_functions(table) if changed else mod
 
 
+_WRAP = "IRModule.from_expr(func) makes a module of a function"
+
+
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run one pass under the context's filter and instruments, which learn whose it is.
 
     Raises: InternalError I0501 when a pass of ours ends in anything but a HeddleError; the message names a
     bundle with the program before the pass and the traceback. UsageError I0506 when a user's pass does, or
-    gives no module.
+    gives no module, I0509 where none is given.
     """
+    if not isinstance(mod, IRModule):
+        given = type(mod).__name__
+        raise UsageError(I0509, f"pass {step.info.name} takes an IRModule, got {given}", help=_WRAP)
     info = replace(step.info, is_ours=step.is_ours)
     instruments = (*ctx.instruments, *(watcher for _, watcher in WATCHERS.items()))
     required = info.name in ctx.required_pass

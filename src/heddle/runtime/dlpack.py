@@ -147,12 +147,17 @@ class Lent:
     owner: object
 
 
+def is_lender(value: Any) -> bool:
+    """Whether a value is a tensor of some library that lends its memory. Its class has the method too."""
+    return hasattr(value, "__dlpack__") and not isinstance(value, type)
+
+
 def import_capsule(source: Any) -> Lent:
     """Take over the memory of an object with `__dlpack__`, or of a capsule.
 
     Raises: IRTypeError U0303 where there is no usable capsule.
     """
-    if hasattr(source, "__dlpack__"):
+    if is_lender(source):
         try:
             capsule = source.__dlpack__()
         except BufferError as error:  # memory that must not be written, or that is nobody's to lend

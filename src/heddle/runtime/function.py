@@ -29,6 +29,7 @@ import numpy as np
 from heddle.runtime.codes import U0401, U0402
 from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device
+from heddle.runtime.dlpack import is_lender
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.shape import Array, Map, Shape, TextTensor
 from heddle.runtime.tensor import Tensor, from_dlpack, tensor_from_numpy
@@ -102,7 +103,7 @@ def to_value(value: Any) -> Any:
         return dtype_of(value)
     if isinstance(value, _CALLABLES):
         return Function(value)
-    if hasattr(value, "__dlpack__"):
+    if is_lender(value):
         return from_dlpack(value)
     return value
 

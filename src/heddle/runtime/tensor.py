@@ -33,7 +33,7 @@ import numpy as np
 from heddle.runtime.codes import U0202, U0301, U0302, U0304, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.device_api.api import DEFAULT_STREAM, refuse_layout
-from heddle.runtime.dlpack import export_capsule, import_capsule
+from heddle.runtime.dlpack import export_capsule, import_capsule, is_lender
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
 from heddle.runtime.layout import Layout, layout_of, strided_layout
@@ -463,7 +463,7 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
     """
     if isinstance(data, Tensor):
         values = data.numpy()
-    elif isinstance(data, np.ndarray) or not hasattr(data, "__dlpack__"):
+    elif isinstance(data, np.ndarray) or not is_lender(data):
         values = np.asarray(data)
     else:
         values = from_dlpack(data).numpy()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.runtime.dlpack import is_lender
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
@@ -48,7 +49,7 @@ def check_apart(outputs: Sequence[Tensor], args: Sequence[Any], names: Sequence[
 
 
 def _tensor_over(number: int, value: Any) -> Tensor:
-    if not isinstance(value, Tensor | np.ndarray) and not hasattr(value, "__dlpack__"):
+    if not isinstance(value, Tensor | np.ndarray) and not is_lender(value):
         raise UsageError(V0310, f"result {number} goes to a tensor or an array, got {type(value).__name__}")
     made: Tensor = convert_argument(value)
     is_copy = isinstance(value, np.ndarray) and value.size and made.address != value.ctypes.data

@@ -11,6 +11,7 @@ import numpy as np
 
 from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device
+from heddle.runtime.dlpack import is_lender
 from heddle.runtime.dtype import DataType
 from heddle.runtime.function import Function
 from heddle.runtime.module import Module
@@ -47,7 +48,7 @@ def convert_argument(value: Any) -> Any:
         return tensor(value, dtype="int32")
     if isinstance(value, float):
         return tensor(value, dtype="float32")
-    if hasattr(value, "__dlpack__"):
+    if is_lender(value):
         return from_dlpack(value)
     raise TrapTypeError(V0303, f"cannot pass a value of type {type(value).__name__} to a program")
 

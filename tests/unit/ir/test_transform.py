@@ -13,6 +13,8 @@ from heddle.ir.instrument import PassTimingInstrument, PrintAfterAll, VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, PassDecorator, Sequential, module_pass
 from heddle.support.diagnostics import InternalError, MissingNameError, UsageError
+from heddle.tir.nodes import Evaluate, PrimFunc
+from heddle.tir.transform.unroll_loop import UnrollLoop
 
 
 @dataclass(frozen=True)
@@ -177,3 +179,12 @@ def test_coded_errors_go_through_a_users_pass():
 def test_a_users_pass_gives_a_module(result):
     with pytest.raises(UsageError, match="and no module"):
         module_pass(lambda mod, ctx: result, name="mine")(IRModule())
+
+
+@pytest.mark.parametrize(
+    "given", [None, 3, "text", PrimFunc((), Evaluate(0))], ids=lambda it: type(it).__name__
+)
+@pytest.mark.parametrize("make", [UnrollLoop, lambda: Sequential([UnrollLoop()])], ids=["pass", "sequence"])
+def test_what_is_no_module_is_told(make, given):
+    with pytest.raises(UsageError, match=f"I0509.*UnrollLoop takes an IRModule, got {type(given).__name__}"):
+        make()(given)

@@ -102,3 +102,9 @@ def test_nothing_is_kept_of_an_argument(same):
         same(array)
     assert sys.getrefcount(array) == before
     assert sys.getallocatedblocks() - blocks < 500
+
+
+def test_a_class_of_tensors_is_no_tensor(same):
+    assert not isinstance(same(np.ndarray), Tensor)  # its own `__dlpack__` wants an instance
+    with pytest.raises(HeddleError, match=r"U0303.*type"):
+        heddle.runtime.from_dlpack(np.ndarray)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.codes import U0403, U0404, U0409
+from heddle.runtime.dlpack import is_lender
 from heddle.runtime.dtype import DataType
 from heddle.runtime.dtype_word import packed_dtype
 from heddle.runtime.native import abi
@@ -53,7 +54,7 @@ def _convert(value: Any, position: int, name: str) -> Any:
         return (
             int(value) if isinstance(value, int) else float(value)
         )  # a subclass, which the glue does not know
-    if hasattr(value, "__dlpack__"):
+    if is_lender(value):
         return from_dlpack(value)
     raise TrapTypeError(
         U0403,

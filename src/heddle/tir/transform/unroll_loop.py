@@ -4,7 +4,9 @@ copies.
     for i in 0 .. 2 (unrolled):              acc[0] = 0.0
         acc[i] = 0.0                 →       acc[1] = 0.0
 
-A loop whose extent is not constant stays, as a serial loop. Serial loops are unrolled too where
+A loop whose extent is not constant stays, as a serial loop, and so does one that would take the copies of its
+function beyond `MAX_COPIES`: one word of a text would decide how long it is compiled. Serial loops are
+unrolled too where
 - their variable indexes a local allocation (only constant indices let LLVM keep it in registers), or
 - the option `tir.UnrollLoop.auto_max_step`, or the pragma annotation `pragma_auto_unroll_max_step`, allows
   the steps.
@@ -33,6 +35,8 @@ AUTO_MAX_STEP = declare_config(
 PRAGMA = "pragma_auto_unroll_max_step"
 MAX_REGISTER_BUFFER_BYTES = 2048
 """Local buffers up to this size are meant for registers."""
+MAX_COPIES = 2048
+"""Statements that the unrolled loops of a function become, all together. Schedules ask for some hundreds."""
 MAX_STEPS = 1024
 """Loops are unrolled for registers' sake only up to this many statements."""
 
@@ -66,6 +70,7 @@ class _Unroller(Rewriter):
     limit: int
     local: set[Var]
     _pragma: list[int] = field(default_factory=list)
+    _left: int = MAX_COPIES
 
     def visit_For(self, node: For) -> Any:
         pragma = node.annotations.get(PRAGMA)
@@ -76,18 +81,17 @@ class _Unroller(Rewriter):
             self._pragma.pop()
         if body is not node.body:
             node = replace(node, body=body)
-        if node.kind is ForKind.UNROLLED and not isinstance(node.extent, IntImm):
-            return replace(node, kind=ForKind.SERIAL)
-        return unrolled(node) if self._wants(node) else node
+        steps = num_steps(node)
+        if isinstance(node.extent, IntImm) and steps <= self._left and self._wants(node, steps):
+            self._left -= steps
+            return unrolled(node)
+        return replace(node, kind=ForKind.SERIAL) if node.kind is ForKind.UNROLLED else node
 
-    def _wants(self, node: For) -> bool:
-        if not isinstance(node.extent, IntImm):
-            return False
+    def _wants(self, node: For, steps: int) -> bool:
         if node.kind is ForKind.UNROLLED:
             return True
         if node.kind is not ForKind.SERIAL or node.annotations.get("disable_unroll"):
             return False
-        steps = node.extent.value * num_steps(node.body)
         limit = self._pragma[-1] if self._pragma else self.limit
         return steps <= limit or (steps <= MAX_STEPS and self._indexes_local(node))
 
