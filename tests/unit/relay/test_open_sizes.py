@@ -33,6 +33,10 @@ PROGRAMS = {
     f"if (%c) {{ () }} else {{ ref_write(%r, {TAKEN.format(1)}) }}; ref_read(%r) }}",
     "lists without a type": "def @main(%c: bool) { let %l: List[int32] = Nil; "
     "if (%c) { match (%l) { Nil => 1, _ => 2 } } else { 3 } }",
+    "another name with open sizes": "def @main(%c: bool) { "
+    f'let %s = full(cast(%c, dtype="float32"), shape=[1, 3], dtype="float32"); let %b: {ROWS} = %s; '
+    f"let %f = fn (%z: {ROWS}) -> {ROWS} {{ if (%c) {{ %z }} else {{ %b }} }}; "
+    f"(%s + %s) * sum(%f({TAKEN.format(2)})) }}",
     "functions": f"def @main(%c: bool) {{ let %f = fn (%x: {ROWS}, %y: {ROWS}) -> {ROWS} "
     f"{{ if (%c) {{ %x }} else {{ concatenate((%x, %y), axis=0) }} }}; "
     f"%f({TAKEN.format(0)}, {TAKEN.format(1)}) }}",

@@ -147,8 +147,10 @@ class _Evaluator:
     def _body(self, expr: Any, frame: Frame) -> Recursion:
         """The value of a body whose lets go into the scope that is being made."""
         while isinstance(expr, Let):
+            count = len(self.lines)
             found = yield self._value(expr.value, frame, expr.var)
-            frame.values[expr.var] = self._as_open(found, frame.type(expr.var.ty), expr.var)
+            is_new = len(self.lines) > count and self.lines[-1][0] is found.atom
+            frame.values[expr.var] = self._as_open(found, frame.type(expr.var.ty), expr.var, is_new)
             expr = expr.body
         return (yield self._value(expr, frame, None))
 
@@ -157,15 +159,15 @@ class _Evaluator:
         self.lines.append((var, expr))
         return Value(var, known, size)
 
-    def _as_open(self, value: Value, ty: Any, hint: Var) -> Value:
+    def _as_open(self, value: Value, ty: Any, hint: Var, is_new: bool = False) -> Value:
         """The value under a name of its type, where that leaves sizes open that may be known here: elsewhere
-        they are others."""
+        they are others. `is_new` where the last let is the value's and nothing else names it yet."""
         if ty is None or not is_dynamic(ty) or structural_equal(self._open.get(value.atom), ty):
             return value
         var = Var(hint.name_hint, ty, span=hint.span, dialect="relay")
         self._open[var] = ty
         made = value.atom
-        if self.lines and self.lines[-1][0] is made and made not in self._open:
+        if is_new and made not in self._open:
             if isinstance(self.lines[-1][1], Function):
                 return value
             made = self.lines.pop()[1]
