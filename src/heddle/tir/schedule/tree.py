@@ -184,15 +184,19 @@ def fresh_block_name(func: PrimFunc, hint: str) -> str:
 def fresh_copy(func: PrimFunc, stmt: Stmt) -> Stmt:
     """A copy of a statement to stand beside it: all that it defines is new, its blocks have other names."""
     names = NameSupply(realize.block.name_hint for realize in blocks_in(func.body))
-    copied = with_fresh_definitions(stmt)
-    for realize in blocks_in(copied):
-        block = replace(realize.block, name_hint=names.fresh(realize.block.name_hint))
-        copied = _replace(copied, _named(copied, realize.block.name_hint), block) or copied
-    return copied
+    made: Stmt = _BlocksNamed(names).visit(with_fresh_definitions(stmt))
+    return made
 
 
-def _named(stmt: Stmt, name: str) -> Stmt:
-    return next(found.block for found in blocks_in(stmt) if found.block.name_hint == name)
+class _BlocksNamed(Rewriter):
+    """Gives each block another name, which may be an old one of another block in the same statement."""
+
+    def __init__(self, names: NameSupply) -> None:
+        self._names = names
+
+    def visit_SBlock(self, node: SBlock) -> Any:
+        name = self._names.fresh(node.name_hint)
+        return replace(self.default(node), name_hint=name)
 
 
 def add_buffers(func: PrimFunc, scope: SBlock, *buffers: Buffer) -> PrimFunc:
