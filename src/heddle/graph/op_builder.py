@@ -15,15 +15,21 @@ from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, DataTypeImm, Expr, ExternFunc, StringImm, Tuple
 from heddle.ir.op import Op
 from heddle.ir.op_def import AttrSpec, Input, OpAlias, OpDef, bind_attrs, op_named, op_named_in
+from heddle.prim.codes import K0106
 from heddle.prim.nodes import PrimExpr, as_expr
+from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import IRTypeError, UsageError
 
 
 def const(value: Any, dtype: Any = None) -> Constant:
-    """A tensor constant. Python floats give float32, ints int32, bools bool, unless `dtype` says otherwise:
-    an element type, or a whole TensorType, which may name a virtual device."""
+    """A tensor constant. Python floats give float32, ints int32 (int64 where one does not fit), bools bool,
+    unless `dtype` says otherwise: an element type, or a whole TensorType, which may name a virtual device.
+    Arrays are cast as numpy casts them.
+
+    Raises: IRTypeError K0106 for Python numbers that `dtype` has no values for.
+    """
     if isinstance(dtype, TensorType):
         plain = value if isinstance(value, Constant) else const(value, dtype.dtype)
         known = TensorType(tuple(plain.data.shape), plain.data.dtype, dtype.vdevice)
@@ -31,11 +37,39 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if isinstance(value, Tensor):
         return typed_constant(value)
     array = np.asarray(value)
-    if dtype is None and not hasattr(value, "dtype"):
-        dtype = {"f": "float32", "i": "int32", "b": "bool"}.get(array.dtype.kind)
-    return typed_constant(
-        tensor(array.astype(DataType(dtype).numpy()), dtype=dtype) if dtype else tensor(array)
-    )
+    if not hasattr(value, "dtype"):
+        dtype = dtype or _default_dtype(array)
+        _check_fits(array, dtype)
+    if dtype is None:
+        return typed_constant(tensor(array))
+    return typed_constant(tensor(array.astype(DataType(dtype).numpy()), dtype=dtype))
+
+
+def _default_dtype(numbers: np.ndarray[Any, Any]) -> str | None:
+    """The dtype of a constant of Python's numbers; None where there is no rule."""
+    if numbers.dtype.kind == "i":
+        return "int32" if _is_within(numbers, *int_range(DataType("int32"))) else "int64"
+    return {"f": "float32", "b": "bool"}.get(numbers.dtype.kind)
+
+
+def _is_within(numbers: np.ndarray[Any, Any], least: int, most: int) -> bool:
+    return not numbers.size or bool(least <= numbers.min() and numbers.max() <= most)
+
+
+def _check_fits(numbers: np.ndarray[Any, Any], dtype: Any) -> None:
+    """Raises: IRTypeError K0106 for integers outside the range of a dtype, and complex numbers as others."""
+    wanted = DataType(dtype) if dtype else None
+    if wanted is None:
+        return
+    help_text = "take another dtype, or give an array: numpy's casts wrap and drop what does not fit"
+    if numbers.dtype.kind in "iuO" and wanted.is_int:
+        least, most = int_range(wanted)
+        if not _is_within(numbers, least, most):
+            given = f"{numbers.min()} to {numbers.max()}" if numbers.size > 1 else numbers.min()
+            message = f"{given} is outside the range of {wanted}: expected {least} to {most}"
+            raise IRTypeError(K0106, message, help=help_text)
+    if numbers.dtype.kind == "c" and not wanted.startswith("complex"):
+        raise IRTypeError(K0106, f"complex numbers are outside the range of {wanted}", help=help_text)
 
 
 def typed_constant(data: Tensor) -> Constant:
