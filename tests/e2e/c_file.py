@@ -15,8 +15,7 @@ import pytest
 
 from heddle.driver.c_program import CFiles, write_c_program
 from heddle.runtime import native as native_package
-from heddle.runtime.dtype import DataType, dtype_of
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, dtype_of, packed_dtype
 from heddle.vm.relax.executable import VMExecutable
 
 HEADERS = Path(str(native_package.__file__)).parent

@@ -18,8 +18,7 @@ from heddle.driver.compile import build
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.module import IRModule
 from heddle.runtime import cpu
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native.abi import Kind
 from heddle.script import parse
 from heddle.support.diagnostics import UsageError

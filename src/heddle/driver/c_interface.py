@@ -20,8 +20,7 @@ from heddle import __version__
 from heddle.driver.codes import D0109
 from heddle.driver.signature import Signature, TensorSpec, signature_from_json
 from heddle.runtime import native
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.support.diagnostics import UsageError
 from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen

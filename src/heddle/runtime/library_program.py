@@ -28,8 +28,7 @@ import numpy as np
 from heddle.runtime.artefact import MAGIC, Section, SectionTable, map_descriptor, require, section_table
 from heddle.runtime.codes import F0111, U0403, U0404, U0515
 from heddle.runtime.dlpack import DLTensor
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
+from heddle.runtime.dtype import DataType, dtype_from_packed, packed_dtype
 from heddle.runtime.native.image import Image, address_in
 from heddle.runtime.needs import listed, processor_that_system_tells, read_needs
 from heddle.runtime.variant_table import VARIANTS, choose, read_variants, sections_of

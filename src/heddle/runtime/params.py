@@ -18,8 +18,7 @@ from math import prod
 from typing import Any
 
 from heddle.runtime.device import CPU
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
+from heddle.runtime.dtype import DataType, dtype_from_packed, packed_dtype
 from heddle.runtime.tensor import Tensor, empty, tensor
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import IRTypeError

@@ -34,8 +34,7 @@ from heddle.runtime.codes import U0202, U0301, U0302, U0304, U0602
 from heddle.runtime.device import CPU, Device, cpu
 from heddle.runtime.device_api.api import DEFAULT_STREAM, refuse_layout
 from heddle.runtime.dlpack import export_capsule, import_capsule, is_lender
-from heddle.runtime.dtype import DataType, dtype_of
-from heddle.runtime.dtype_word import CODE_NAMES, DTYPE_CODES, dtype_from_packed
+from heddle.runtime.dtype import CODE_NAMES, DTYPE_CODES, DataType, dtype_from_packed, dtype_of
 from heddle.runtime.layout import Layout, layout_of, strided_layout
 from heddle.runtime.native.methods import CONTENT_OFFSET, slot_offset
 from heddle.runtime.shape import Shape

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from heddle.prim.intrinsics import ret
 from heddle.prim.nodes import IntImm, PrimExpr, Var
 from heddle.prim.ops import bitwise_and, bitwise_or, bitwise_xor, cast, const, not_equal
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import packed_dtype
 from heddle.runtime.native.abi import ArgForm, Kind
 from heddle.tir.kernel_abi import arg_kind, arg_value, check_args, pointer_bits, tensor_field
 from heddle.tir.kernel_entry import Entry

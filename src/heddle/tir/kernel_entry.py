@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
 from heddle.prim.ops import any, cast, const, equal, floormod, if_then_else, multiply, not_equal
 from heddle.prim.substitute import free_vars
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native.abi import Kind
 from heddle.support.diagnostics import UsageError
 from heddle.tir.codes import T0501

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from string import Formatter
 from typing import Any
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.dtype import DataType, dtype_from_packed
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.frozen import frozen

@@ -16,8 +16,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native import abi
 from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.memory import record_of

@@ -11,8 +11,7 @@ import ml_dtypes  # noqa: F401  (registers bfloat16 with numpy)
 import numpy as np
 
 from heddle.codegen import CompiledKernels
-from heddle.runtime.dtype import dtype_of
-from heddle.runtime.dtype_word import dtype_from_packed, packed_dtype
+from heddle.runtime.dtype import dtype_from_packed, dtype_of, packed_dtype
 from heddle.runtime.native import abi
 from heddle.runtime.native.library import kernel_symbol, native_library
 from heddle.systems.types import ctype_of

@@ -4,8 +4,7 @@ import struct
 
 import pytest
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native import abi
 from heddle.runtime.native.abi import Kind, Status
 from heddle.runtime.native.source import c_api

@@ -51,7 +51,7 @@ heddle.register_global_func("tests.finalizers.sum", python_sum)
 source = '''
 @I.ir_module
 class M:
-    @R.function
+    @R.function(pure=False)
     def main(x: R.Tensor((4,), "float32")) -> R.Tensor((1,), "float32"):
         y = R.add(x, R.const([1.0, 2.0, 3.0, 4.0], "float32"))
         z = R.call_packed("tests.finalizers.sum", y, sinfo_args=(R.Tensor((1,), "float32"),))

@@ -7,8 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.vm.dataflow import registers_read, registers_written, successors
 from heddle.vm.encode import assemble, encode_arg
 from heddle.vm.isa import (

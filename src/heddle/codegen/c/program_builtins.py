@@ -29,8 +29,7 @@ from heddle.codegen.program_steps import (
     words_of,
 )
 from heddle.ir.expr import Expr
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native.abi import Family, Kind, MachineCode, MatchCode, machine_error
 from heddle.runtime.native.library import kernel_symbol
 from heddle.tir.nodes import PrimFunc

@@ -17,8 +17,7 @@ from heddle.codegen.c.build import CModule
 from heddle.codegen.c.types import float_literal, memory_type, text_literal
 from heddle.codegen.c.writer import symbol
 from heddle.codegen.codes import G0204
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
 from heddle.runtime.native.abi import Kind
 from heddle.runtime.native.library import kernel_symbol

@@ -65,8 +65,7 @@ from heddle.codegen.program_steps import (
 )
 from heddle.ir.expr import Expr
 from heddle.runtime.device import CPU
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native.abi import (
     DIFFERS,
     HEAD_BYTES,

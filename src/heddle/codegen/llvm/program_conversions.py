@@ -12,8 +12,7 @@ from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.types import INT64
 from heddle.codegen.program_steps import Step, words_of
 from heddle.ir.expr import Expr
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native.abi import HOST_DEVICE, DLTensor, Kind, Status
 from heddle.runtime.native.ir_types import field_offset
 

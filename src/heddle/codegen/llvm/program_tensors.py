@@ -20,7 +20,7 @@ from heddle.codegen.llvm.program import ProgramEmitter
 from heddle.codegen.llvm.program_uses import FrameTensor, TensorSlot
 from heddle.codegen.program_steps import Step, TensorAsked, kind_of_operand, number_of, sizes_of
 from heddle.ir.expr import Expr
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import packed_dtype
 from heddle.runtime.native.abi import HEAD_BYTES, DLTensor, Head
 
 _DL_BYTES = DLTensor.layout.size_bytes

@@ -103,6 +103,8 @@ def _kernel_type(spatial: str, transposed: bool) -> Any:
             return None
         data, groups = dims_of(given["data"]), int(given["groups"])
         layout, own = str(given["kernel_layout"]), str(given["data_layout"])
+        if len(own) != len(data) or "C" not in own:
+            return None  # the layout is told of where the operator is
         channels = data[own.index("C")]
         sizes: dict[str, Any] = dict(zip(spatial, as_list(given["kernel_size"]), strict=True))
         sizes["O"] = int(given["channels"]) // (groups if transposed else 1)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from heddle.runtime.codes import U0404
-from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.dtype import dtype_from_packed
 from heddle.runtime.native import abi
 from heddle.runtime.native.abi import Family, Kind
 from heddle.runtime.native.library import native_library

@@ -12,8 +12,7 @@ import numpy as np
 
 from heddle.runtime.codes import U0403, U0404, U0409
 from heddle.runtime.dlpack import is_lender
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.native import abi
 from heddle.runtime.native.errors import take_native_error
 from heddle.runtime.native.library import NativeLibrary, native_library

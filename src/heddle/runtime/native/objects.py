@@ -24,8 +24,7 @@ from typing import Any
 from heddle.runtime.codes import U0405, U0406
 from heddle.runtime.data import ConstructorValue, RefValue, inside_out
 from heddle.runtime.device import Device
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.dtype import DataType, dtype_from_packed
 from heddle.runtime.function import to_value
 from heddle.runtime.layout import layout_of
 from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any, NoReturn
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import dtype_from_packed
+from heddle.runtime.dtype import DataType, dtype_from_packed
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError

@@ -10,8 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.kernel_module import PROGRAM_PREFIX
 from heddle.runtime.native.abi import (
     HEAD_BYTES,

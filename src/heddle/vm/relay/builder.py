@@ -18,8 +18,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Self
 
-from heddle.runtime.dtype import DataType
-from heddle.runtime.dtype_word import packed_dtype
+from heddle.runtime.dtype import DataType, packed_dtype
 from heddle.runtime.module import Module
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import ALIGN_BYTES

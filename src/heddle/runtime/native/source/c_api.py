@@ -4,7 +4,7 @@ The library's tables, `heddle_program`, are made when it is exported.
 """
 
 from heddle.runtime.device import CPU
-from heddle.runtime.dtype_word import DTYPE_CODES
+from heddle.runtime.dtype import DTYPE_CODES
 from heddle.runtime.native.abi import (
     BAD_ARGUMENT,
     BAD_CALL,

@@ -1,6 +1,6 @@
 """Looking at values: what checks and branches of programs ask."""
 
-from heddle.runtime.dtype_word import DTYPE_CODES
+from heddle.runtime.dtype import DTYPE_CODES
 from heddle.runtime.native.abi import Counted, DLTensor, HostObject, Kind, Value
 from heddle.runtime.native.source.values import element_bytes, head_of, payload_of, sizes_of
 from heddle.systems.types import Pointer, i32, i64, u8, u16, u32, u64

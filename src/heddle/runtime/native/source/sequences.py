@@ -4,7 +4,7 @@ A function gives `Status.DONE`, `Status.FAILED` after heddle_set_error, or `Stat
 it leaves to the host's builtin, which does the same and says what is wrong with them.
 """
 
-from heddle.runtime.dtype_word import DTYPE_CODES
+from heddle.runtime.dtype import DTYPE_CODES
 from heddle.runtime.native.abi import (
     HOST_DEVICE,
     Context,
