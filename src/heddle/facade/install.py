@@ -136,7 +136,8 @@ class _RoomLoader(SourceFileLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Meanwhile no cycles are collected: what modules make stays, and collections would look at it again
-        and again. Another thread's import ends with the collector on as well, whoever paused it first."""
+        and again. Another thread's import ends with the collector on as well, whoever paused it first.
+        (`heddle.support.collection` would bring numpy.)"""
         was_enabled = gc.isenabled()
         gc.disable()
         try:

@@ -37,11 +37,12 @@ def const(value: Any, dtype: Any = None) -> Constant:
     if isinstance(value, Tensor):
         return typed_constant(value)
     array = np.asarray(value)
-    if not hasattr(value, "dtype"):
-        dtype = dtype or _default_dtype(array)
-        _check_fits(array, dtype)
+    is_plain = not hasattr(value, "dtype")
+    dtype = dtype or (_default_dtype(array) if is_plain else None)
     if dtype is None:
         return typed_constant(tensor(array))
+    if is_plain:
+        _check_fits(array, DataType(dtype))
     return typed_constant(tensor(array.astype(DataType(dtype).numpy()), dtype=dtype))
 
 
@@ -56,11 +57,8 @@ def _is_within(numbers: np.ndarray[Any, Any], least: int, most: int) -> bool:
     return not numbers.size or bool(least <= numbers.min() and numbers.max() <= most)
 
 
-def _check_fits(numbers: np.ndarray[Any, Any], dtype: Any) -> None:
+def _check_fits(numbers: np.ndarray[Any, Any], wanted: DataType) -> None:
     """Raises: IRTypeError K0106 for integers outside the range of a dtype, and complex numbers as others."""
-    wanted = DataType(dtype) if dtype else None
-    if wanted is None:
-        return
     help_text = "take another dtype, or give an array: numpy's casts wrap and drop what does not fit"
     if numbers.dtype.kind in "iuO" and wanted.is_int:
         least, most = int_range(wanted)

@@ -28,10 +28,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
-from operator import attrgetter
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
-from heddle.support.frozen import frozen
+from heddle.support.frozen import frozen, reader_of
 from heddle.support.registry import Registry
 from heddle.support.shown import Shown
 from heddle.support.span import Span, ambient_span
@@ -178,7 +177,7 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         made.stored = tuple((spec.name, spec.mode is not Mode.USE) for spec in stored)  # type: ignore[attr-defined]
         made.added_defaults = {f.name: f.default for f in fields if "added" in f.metadata}  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
-        made.init_values = staticmethod(_reader(made.init_names))  # type: ignore[attr-defined]
+        made.init_values = staticmethod(reader_of(made.init_names))  # type: ignore[attr-defined]
         made.is_leaf = identity or all(f.type in _PLAIN_TYPES for f in fields if f.init)  # type: ignore[attr-defined]
         has_plain_fields = all(f.type in _PLAIN_TYPES for f in fields)
         made.is_plain = has_plain_fields and not identity and not made.opens_scope  # type: ignore[attr-defined]
@@ -189,16 +188,6 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
 
 
 _PLAIN_TYPES = ("DataType", "bool", "bytes", "float", "int", "str")
-
-
-def _reader(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    """What reads these attributes of an object, as a tuple."""
-    if len(names) > 1:
-        return attrgetter(*names)
-    if not names:
-        return lambda _: ()
-    read = attrgetter(names[0])
-    return lambda node: (read(node),)
 
 
 class Map(Mapping[Any, Any]):

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform, overload
@@ -59,7 +59,7 @@ def frozen(
         if repr:
             shared["__repr__"] = _repr
         if eq:
-            made._compared = staticmethod(_getter([f.name for f in known if f.compare]))
+            made._compared = staticmethod(reader_of([f.name for f in known if f.compare]))
             shared["__eq__"] = _eq
         if slots:
             shared |= {"__getstate__": _get_state, "__setstate__": _set_state}
@@ -100,9 +100,8 @@ def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Call
     body = "\n  ".join(lines or ["pass"])
     text = f"def make({', '.join(values)}):\n def __init__({parameters}):\n  {body}\n return __init__"
     written: dict[str, Any] = {}
-    exec(
-        text, getattr(sys.modules.get(cls.__module__), "__dict__", {}), written
-    )  # annotations mean its names
+    module = sys.modules.get(cls.__module__)
+    exec(text, {} if module is None else vars(module), written)  # annotations mean the module's names
     made: Callable[..., None] = written["make"](**values)
     made.__qualname__ = f"{cls.__qualname__}.__init__"
     made.__module__ = cls.__module__
@@ -114,11 +113,14 @@ _MADE = object()
 """The default of a parameter whose value is made at each call."""
 
 
-def _getter(names: list[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives attributes of an object as a tuple."""
+def reader_of(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """What reads these attributes of an object, as a tuple."""
     if len(names) > 1:
         return attrgetter(*names)
-    return lambda item: tuple(getattr(item, name) for name in names)
+    if not names:
+        return lambda _: ()
+    read = attrgetter(names[0])
+    return lambda item: (read(item),)
 
 
 def _refuse_set(self: Any, name: str, value: Any) -> None:

@@ -179,10 +179,9 @@ _KNOWN = frozenset(re.findall("HEDDLE_[A-Z_]+", __doc__ or ""))
 
 
 def unknown_variables(env: Mapping[str, str]) -> list[str]:
-    """Variables that look like settings, and are none."""
-    return (
-        [name for name in sorted(env) if name.startswith("HEDDLE_") and name not in _KNOWN] if _KNOWN else []
-    )
+    """Variables that look like settings, and are none; none where docstrings are left out."""
+    ours = [name for name in sorted(env) if name.startswith("HEDDLE_")]
+    return [name for name in ours if name not in _KNOWN] if _KNOWN else []
 
 
 @cache

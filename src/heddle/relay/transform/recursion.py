@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from heddle.graph.types import TensorType
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
@@ -33,17 +35,22 @@ def on_cycles(mod: IRModule) -> frozenset[str]:
     return frozenset(below)
 
 
-def is_recursive(mod: IRModule, var: GlobalVar) -> bool:
-    """Whether a function leads back to itself."""
+def reached_from(mod: IRModule, starts: Iterable[GlobalVar]) -> set[str]:
+    """The functions that some functions name, to any depth; one of these too, where something leads to it."""
     seen: set[str] = set()
-    todo = [var]
+    todo = list(starts)
     while todo:
         func = mod.get(todo.pop())
         for node in () if func is None else walk_distinct(func):
             if isinstance(node, GlobalVar) and node.name_hint not in seen:
                 seen.add(node.name_hint)
                 todo.append(node)
-    return var.name_hint in seen
+    return seen
+
+
+def is_recursive(mod: IRModule, var: GlobalVar) -> bool:
+    """Whether a function leads back to itself."""
+    return var.name_hint in reached_from(mod, [var])
 
 
 def has_knots(mod: IRModule) -> bool:

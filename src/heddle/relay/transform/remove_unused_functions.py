@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk_distinct
+from heddle.relay.transform.recursion import reached_from
 from heddle.support.frozen import frozen
 
 
@@ -28,14 +27,8 @@ class RemoveUnusedFunctions(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         names = ("main",) if self.entry_functions is None else tuple(self.entry_functions)
-        todo = [var for var in mod.functions if var.name_hint in names]
-        used = {var.name_hint for var in todo}
-        while todo:
-            func = mod.get(todo.pop())
-            for node in () if func is None else walk_distinct(func):
-                if isinstance(node, GlobalVar) and node.name_hint not in used:
-                    used.add(node.name_hint)
-                    todo.append(node)
+        entries = [var for var in mod.functions if var.name_hint in names]
+        used = {var.name_hint for var in entries} | reached_from(mod, entries)
         if all(var.name_hint in used for var in mod.functions):
             return mod
         return mod.with_functions({var: f for var, f in mod.functions.items() if var.name_hint in used})
