@@ -15,12 +15,15 @@ from heddle.vm.builtins.strings import made_of, texts_of
 
 
 def as_argument(value: Any) -> Any:
-    """What a machine takes for an array, for a list of arrays, or for an array of texts."""
+    """What a machine takes for an array, for a list of arrays, or for an array of texts.
+
+    Raises: IRTypeError U0302 for an element type that has no equivalent, and for a masked array.
+    """
     if isinstance(value, (list, tuple)):
         return Array(as_argument(item) for item in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
         return made_of(value.astype(str).astype(object))
-    return value if value is None else tensor(np.asarray(value))
+    return value if value is None else tensor(value)
 
 
 def as_array(value: Any) -> Any:

@@ -19,7 +19,7 @@ from heddle.prim.codes import K0106
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.tensor import Tensor, refuse_masked, tensor
 from heddle.support.diagnostics import IRTypeError, UsageError
 
 
@@ -28,7 +28,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
     unless `dtype` says otherwise: an element type, or a whole TensorType, which may name a virtual device.
     Arrays are cast as numpy casts them.
 
-    Raises: IRTypeError K0106 for Python numbers that `dtype` has no values for.
+    Raises: IRTypeError K0106 for Python numbers that `dtype` has no values for, U0302 for a masked array.
     """
     if isinstance(dtype, TensorType):
         plain = value if isinstance(value, Constant) else const(value, dtype.dtype)
@@ -36,6 +36,7 @@ def const(value: Any, dtype: Any = None) -> Constant:
         return Constant(plain.data, known)
     if isinstance(value, Tensor):
         return typed_constant(value)
+    refuse_masked(value)
     array = np.asarray(value)
     is_plain = not hasattr(value, "dtype")
     dtype = dtype or (_default_dtype(array) if is_plain else None)

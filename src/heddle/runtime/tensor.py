@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -432,8 +433,11 @@ _numpy_dtypes: dict[np.dtype[Any], DataType] = {}
 def tensor_from_numpy(array: np.ndarray[Any, Any], device: Device | None = None) -> Tensor:
     """Share a numpy array's memory where it is compact, writable and aligned to 16 bytes; else copy it.
 
-    Raises: IRTypeError U0302 for an element type that has no equivalent (object, str, complex, ...).
+    Raises: IRTypeError U0302 for an element type that has no equivalent (object, str, complex, ...), and for
+    a masked array.
     """
+    if type(array) is not np.ndarray:
+        refuse_masked(array)
     dtype = _numpy_dtypes.get(array.dtype)
     if dtype is None:
         dtype = _dtype_from_numpy(array.dtype)
@@ -443,6 +447,18 @@ def tensor_from_numpy(array: np.ndarray[Any, Any], device: Device | None = None)
     if not (flags.c_contiguous and flags.writeable) or address % MIN_ALIGN_BYTES or where.device_type != CPU:
         return empty(array.shape, dtype, where).copyfrom(array)
     return make_tensor(address, layout_of(array.shape), dtype, where, array)
+
+
+def refuse_masked(value: Any) -> None:
+    """Raises: IRTypeError U0302 for a masked array: a tensor has no mask, and the values below one are those
+    that the user said not to take."""
+    masked = sys.modules.get("numpy.ma")  # nobody has a masked array before it is loaded
+    if masked is not None and isinstance(value, masked.MaskedArray):
+        raise IRTypeError(
+            U0302,
+            "a masked array has no equivalent: tensors have no mask",
+            help="give array.filled(value), and the mask as an array of its own where it is needed",
+        )
 
 
 def _dtype_from_numpy(numpy_dtype: np.dtype[Any]) -> DataType:
@@ -458,11 +474,13 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
 
     With `copy=False` the memory of a compact array is shared (see `tensor_from_numpy`).
 
-    Raises: IRTypeError U0302 for values without an element type; UsageError U0202 on an unreachable device.
+    Raises: IRTypeError U0302 for values without an element type and masked arrays; UsageError U0202 on an
+    unreachable device.
     """
     if isinstance(data, Tensor):
         values = data.numpy()
     elif isinstance(data, np.ndarray) or not is_lender(data):
+        refuse_masked(data)
         values = np.asarray(data)
     else:
         values = from_dlpack(data).numpy()

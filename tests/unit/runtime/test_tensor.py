@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from heddle import relax
+from heddle.driver.values import as_argument
 from heddle.runtime import DataType, Shape, allocator_for, cpu, cuda, device, empty, from_dlpack, tensor
 from heddle.runtime.device import Device
+from heddle.runtime.function import to_value
 from heddle.runtime.native.library import native_library
 from heddle.runtime.tensor import storage_tensor, tensor_from_numpy
 from heddle.support.diagnostics import HeddleError, IRTypeError, TrapValueError, UsageError
@@ -138,6 +141,15 @@ def test_copyto_device_and_tensor():
 def test_unsupported_numpy_dtypes(values):
     with pytest.raises(IRTypeError, match=r"U0302|U0101"):
         tensor(values)
+
+
+def test_masked_arrays_are_refused_everywhere():
+    masked = np.ma.MaskedArray(np.arange(4, dtype=np.float32), mask=[0, 1, 0, 0])
+    for take in (tensor, tensor_from_numpy, relax.const, as_argument, to_value):
+        with pytest.raises(IRTypeError, match=r"U0302.*masked array") as caught:
+            take(masked)
+        assert "filled" in str(caught.value)
+    np.testing.assert_array_equal(tensor(masked.filled(-1)).numpy(), [0, -1, 2, 3])
 
 
 def test_int4_is_a_byte_and_lanes_are_an_axis():

@@ -97,7 +97,7 @@ def has_constructors(code: bytes) -> bool:
 
 def _tables(code: bytes) -> Iterator[_Table]:
     if not is_elf(code):
-        raise UsageError(U0506, "symbols can be given a prefix in 64-bit ELF objects only")
+        raise UsageError(U0506, "symbols are read and renamed in 64-bit little-endian ELF objects only")
     first, size, count = _headers(code)
     for number in range(count):
         _, kind, _, _, offset, length, link, _, _, _ = SECTION.unpack_from(code, first + number * size)
