@@ -224,7 +224,9 @@ class NativeLibrary:
         triple = llvm.targets.get_process_triple()
         code = _cached_object(_source(triple))
         self.elf_machine = code[:20]
-        self.jit = llvm.orcjit.create_lljit_compiler(host_machine())
+        # JITLink puts the sections of an object side by side; LLVM's older linker takes room for each where
+        # there is some, and ends the process where two that refer to each other lie over 2 GiB apart.
+        self.jit = llvm.orcjit.create_lljit_compiler(host_machine(), use_jit_link=True)
         builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()
         exported = KERNEL_SYMBOLS + PROGRAM_SYMBOLS + _OTHER_SYMBOLS
         for symbol in exported:
