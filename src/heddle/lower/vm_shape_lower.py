@@ -16,6 +16,7 @@ model's own, only those with symbolic dimensions are checked.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -83,6 +84,10 @@ class _Slots:
 
     numbers: dict[Any, int] = field(default_factory=dict)
     exprs: list[PrimExpr] = field(default_factory=list)
+    variables: list[tuple[int, ...]] = field(default_factory=list)
+    """By expression, the slots of its variables; a variable itself has none."""
+    readers: defaultdict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    """By variable, the expressions that have it."""
 
     def of(self, expr: PrimExpr) -> int:
         key = expr if isinstance(expr, PrimVar) else structural_digest(expr)
@@ -90,6 +95,17 @@ class _Slots:
             self.numbers[key] = len(self.exprs)
             self.exprs.append(expr)
         return self.numbers[key]
+
+    def index_new(self) -> range:
+        """Note the variables of expressions that came since the last time, and say which these are."""
+        begin = len(self.variables)
+        while len(self.variables) < len(self.exprs):
+            slot, expr = len(self.variables), self.exprs[len(self.variables)]
+            found = () if isinstance(expr, PrimVar) else tuple(self.of(var) for var in free_vars(expr))
+            self.variables.append(found)
+            for var in found:
+                self.readers[var].append(slot)
+        return range(begin, len(self.variables))
 
 
 @frozen
@@ -108,6 +124,7 @@ class _ShapeLowerer(BlockBuilder):
         self._emit_err_ctx = emit_err_ctx
         self._slots = _Slots()
         self._stored: set[int] = set()
+        self._waiting: set[int] = set()  # expressions that may have become known
         self._late: list[_LateMatch] = []
         self._heap: Expr = _no_heap()
         self._shapes: dict[tuple[int, ...], Var] = {}
@@ -118,6 +135,7 @@ class _ShapeLowerer(BlockBuilder):
 
     def lower(self, func: Function) -> Function:
         self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
+        self._waiting = set()
         self._shapes, self._compared, self._read = {}, set(), variables_read(func.body)
         for expr in symbolic_exprs(func):
             self._slots.of(expr)
@@ -232,18 +250,22 @@ class _ShapeLowerer(BlockBuilder):
             return MatchCode.EQUALS_HEAP, slot
         if isinstance(dim, PrimVar):
             self._stored.add(slot)
+            self._waiting.update(self._slots.readers[slot])
             return MatchCode.STORE, slot
         late.append(dim)
         return MatchCode.NOTHING, 0
 
     def _compute_known(self) -> None:
-        """Compute the expressions whose variables are all stored by now."""
+        """Compute the expressions whose variables are all stored by now: those that are new, or have a
+        variable that is."""
+        slots, stored = self._slots, self._stored
+        waiting, self._waiting = self._waiting.union(slots.index_new()), set()
         ready = [
-            (slot, expr)
-            for slot, expr in enumerate(self._slots.exprs)
-            if slot not in self._stored
-            and not isinstance(expr, PrimVar)
-            and all(self._slots.of(var) in self._stored for var in free_vars(expr))
+            (slot, slots.exprs[slot])
+            for slot in sorted(waiting)
+            if slot not in stored
+            and not isinstance(slots.exprs[slot], PrimVar)
+            and stored.issuperset(slots.variables[slot])
         ]
         if not ready:
             return
@@ -318,12 +340,14 @@ class _ShapeLowerer(BlockBuilder):
     def _branch(self, branch: Any) -> SeqExpr:
         """What a branch stores is not known after it."""
         before, late = set(self._stored), list(self._late)
+        waiting, num_indexed = set(self._waiting), len(self._slots.variables)
         shapes, compared = dict(self._shapes), set(self._compared)
         with self.scope() as scope:
             self._bindings(branch)
             result = self._leaf(branch.body)
             scope.close_block()
         self._stored, self._late, self._shapes, self._compared = before, late, shapes, compared
+        self._waiting = waiting.union(range(num_indexed, len(self._slots.variables)))
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=branch.span)
 
     def _lowered(self, value: Expr) -> Expr:

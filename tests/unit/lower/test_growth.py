@@ -21,9 +21,11 @@ from heddle.driver.pipeline import default_pipeline
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal, structural_hash
+from heddle.lower.vm_shape_lower import VMShapeLower
 from heddle.prim import ops
 from heddle.prim.nodes import PrimExpr, Range, Var
 from heddle.prim.substitute import free_vars, substitute
+from heddle.script import from_source
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -248,3 +250,27 @@ def test_shared_parts_are_looked_at_once(name: str) -> None:
     short, long = (questions(shared(SHARED[name], count)) for count in (20, 40))
     for question, ask in short.items():
         assert count_calls(long[question]) < QUADRATIC * count_calls(ask) + 2000, question
+
+
+def sizes_in_turn(count: int) -> IRModule:
+    """Parameters of a size each, and a sum of each size."""
+    numbers = range(count)
+    params = ", ".join(f'x{k}: R.Tensor(("n{k}",), "float32")' for k in numbers)
+    lines = [f"        n{k} = T.int64()" for k in numbers]
+    lines += [f"        s{k}: R.Shape((n{k} + {k + 1},)) = R.shape([n{k} + {k + 1}])" for k in numbers]
+    body = "\n".join(lines)
+    return from_source(f"""
+from heddle.script import ir as I, relax as R, tirx as T
+
+@I.ir_module
+class Module:
+    @R.function
+    def main({params}):
+{body}
+        return ({", ".join(f"s{k}" for k in numbers)})
+""")
+
+
+def test_sizes_that_become_known_one_by_one_are_looked_at_once() -> None:
+    short, long = (sizes_in_turn(count) for count in (50, 150))
+    assert count_calls(lambda: VMShapeLower()(long)) < 1.2 * 3 * count_calls(lambda: VMShapeLower()(short))
