@@ -27,6 +27,8 @@ from heddle.support.diagnostics import TrapValueError
 MAX_WASTE = 16
 """A storage more than this many times too large, or too small, is not reused."""
 ALIGN_BYTES = 64
+MAX_JUDGED = 64
+"""Of the storages that are free, so many are judged, those that are nearest in size."""
 MAX_FORMULAS = 16
 """So many formulas of sizes a storage has at most."""
 SAMPLE = 64
@@ -101,34 +103,41 @@ class StorageSizes:
     ) -> Storage:
         """A free storage: one that fits before one that grows, the nearest in size first. Else a new one,
         allocated where the dimensions `known` are."""
-        ranked = [
-            (grows, distance, index)
-            for index, storage in enumerate(free)
-            if storage.kind == kind and (found := self._judge(storage, size)) is not None
-            for grows, distance in (found,)
-        ]
-        if not ranked:
+        gaps = (
+            (self._gap(storage, size), index) for index, storage in enumerate(free) if storage.kind == kind
+        )
+        nearest = sorted((gap, index) for gap, index in gaps if gap is not None)[:MAX_JUDGED]
+        growing = None
+        for _, index in nearest:
+            if self._is_enough(free[index], size):
+                return free.pop(index)
+            if growing is None and self._can_grow(free[index], size):
+                growing = index
+        if growing is None:
             return Storage([size], kind, known)
-        grows, _, index = min(ranked)
-        storage = free.pop(index)
-        if grows:
-            storage.sizes = _merged(storage.sizes, size)
+        storage = free.pop(growing)
+        storage.sizes = _merged(storage.sizes, size)
         return storage
 
-    def _judge(self, storage: Storage, size: PrimExpr) -> tuple[bool, int] | None:
-        """Whether a storage must grow for a tensor, and how many bytes lie between them at the sample; None
-        where it is not to be taken."""
-        sizes = [self._sample(have) for have in storage.sizes]
-        have, need = max((known for known in sizes if known is not None), default=None), self._sample(size)
-        if have is None or need is None:
-            return (False, 0) if self._is_enough(storage, size) else None
-        is_near = max(have, need) <= max(min(have, need) * MAX_WASTE, ALIGN_BYTES)
-        if not is_near:
-            return None
-        if self._is_enough(storage, size):
-            return False, abs(have - need)
-        can_grow = len(storage.sizes) < MAX_FORMULAS and storage.known.issuperset(free_vars(size))
-        return (True, abs(have - need)) if can_grow else None
+    def _at_sample(self, storage: Storage, size: PrimExpr) -> tuple[int, int] | None:
+        """How large a storage is and has to be at the sample; None where one of them has no value there."""
+        sizes = [known for have in storage.sizes if (known := self._sample(have)) is not None]
+        need = self._sample(size)
+        return None if need is None or not sizes else (max(sizes), need)
+
+    def _gap(self, storage: Storage, size: PrimExpr) -> int | None:
+        """How many bytes lie between a storage and a size at the sample, 0 where nobody knows; None where it
+        is far too large or too small."""
+        found = self._at_sample(storage, size)
+        if found is None:
+            return 0
+        is_near = max(found) <= max(min(found) * MAX_WASTE, ALIGN_BYTES)
+        return abs(found[0] - found[1]) if is_near else None
+
+    def _can_grow(self, storage: Storage, size: PrimExpr) -> bool:
+        """Whether a storage can be made large enough where it is allocated."""
+        has_room = len(storage.sizes) < MAX_FORMULAS and storage.known.issuperset(free_vars(size))
+        return has_room and self._at_sample(storage, size) is not None
 
     def _is_enough(self, storage: Storage, size: PrimExpr) -> bool:
         """Whether a storage is certainly large enough."""
