@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.driver.codes import D0204
 from heddle.runtime.shape import Array, Shape, Texts
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.tensor import Tensor, refuse_masked, tensor
 from heddle.support.diagnostics import UsageError
 from heddle.vm.builtins.strings import made_of, texts_of
 
@@ -22,6 +22,7 @@ def as_argument(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return Array(as_argument(item) for item in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
+        refuse_masked(value)
         return made_of(value.astype(str).astype(object))
     return value if value is None else tensor(value)
 

@@ -42,16 +42,17 @@ def reserve(size):
 
 # Regions with a hole each: 14 of one page, below them 14 of two pages, and so on. What needs one page and
 # what needs two are then 3.5 GiB apart.
+top = 0
 for pages in range(1, 14):
     for _ in range(14):
-        system.munmap(reserve(REGION) + REGION - MIB, pages * PAGE)
-# Then all other room is taken, until a hole is found.
+        region = reserve(REGION)
+        top = max(top, region + REGION)
+        system.munmap(region + REGION - MIB, pages * PAGE)
+# Then all room above the regions is taken.
 for pages in (64, 16, 4, 1):
-    for _ in range(100_000):
-        place = reserve(pages * PAGE)
-        if place % MIB == 0 and place >> 20 & 1:
-            system.munmap(place, pages * PAGE)
-            break
+    while (place := reserve(pages * PAGE)) >= top:
+        pass
+    system.munmap(place, pages * PAGE)
 
 linked = link_objects([code], ["square"])
 print(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(linked[kernel_symbol("square")])(3))

@@ -149,6 +149,8 @@ def test_masked_arrays_are_refused_everywhere():
         with pytest.raises(IRTypeError, match=r"U0302.*masked array") as caught:
             take(masked)
         assert "filled" in str(caught.value)
+    with pytest.raises(IRTypeError, match=r"U0302.*masked array"):
+        as_argument(np.ma.MaskedArray(["a", "b"], mask=[0, 1]))
     np.testing.assert_array_equal(tensor(masked.filled(-1)).numpy(), [0, -1, 2, 3])
 
 
