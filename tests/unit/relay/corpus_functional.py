@@ -143,7 +143,7 @@ def _memo_fibonacci(n: int) -> Any:
     a, b = 0, 1
     for _ in range(n):
         a, b = b, a + b
-    return a, n + 1 if n else 1
+    return a, n + 1 if n > 1 else 1  # 0 and 1 are answered by one call, which is the first
 
 
 def _account(n: int, x: Any, c: bool) -> Any:

@@ -35,11 +35,13 @@ def boxes_of(batches: int, size: int, classes: int = 3) -> Any:
     return np.concatenate([kinds, scores, corners], 2)
 
 
-def overlap(a: Any, b: Any) -> float:
+def overlap(a: Any, b: Any) -> np.float32:
+    """Intersection over union. Limits are compared with it in float32, as the operators take them: one
+    fifth is no more than 0.2."""
     low, high = np.minimum(a[:2], a[2:]), np.maximum(a[:2], a[2:])
     lows, highs = np.minimum(b[:2], b[2:]), np.maximum(b[:2], b[2:])
     shared = np.prod(np.maximum(np.minimum(high, highs) - np.maximum(low, lows), 0))
-    return float(shared / max(np.prod(high - low) + np.prod(highs - lows) - shared, 1e-9))
+    return np.float32(shared / max(np.prod(high - low) + np.prod(highs - lows) - shared, 1e-9))
 
 
 @pytest.mark.parametrize("size", [0, 1, 13])
