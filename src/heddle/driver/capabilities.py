@@ -17,7 +17,7 @@ from typing import Any
 from heddle.ir.expr import ExternFunc
 from heddle.ir.module import IRModule
 from heddle.ir.node import EMPTY_MAP, children, replace
-from heddle.ir.visitor import Rewriter, Visitor, walk
+from heddle.ir.visitor import Visitor, walk
 from heddle.prim.intrinsics import FOREIGN_CODE, RAW_MEMORY, Intrinsic
 from heddle.prim.nodes import Call, IntImm, PrimExpr
 from heddle.prim.nodes import Var as PrimVar
@@ -34,6 +34,7 @@ from heddle.tir.nodes import (
     PrimFunc,
     SBlock,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.transform.check_bounds import UNPROVEN
 from heddle.vm.capabilities import reach_of, refusal
 
@@ -162,7 +163,7 @@ class _LoopFunction(Visitor):
             self.visit(child)
 
 
-class _WithoutHints(Rewriter):
+class _WithoutHints(StmtRewriter):
     """Drops annotations of loops: schedules make promises with them."""
 
     def visit_For(self, node: For) -> Any:

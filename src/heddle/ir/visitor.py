@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 from heddle.ir.node import Node, children, map_children
-from heddle.support.span import at
+from heddle.support.span import ambient_span, at
 
 
 class Dispatch:
@@ -56,7 +56,7 @@ class Rewriter(Dispatch):
         method = self._methods.get(type(node)) or self._method(type(node))
         if method is Rewriter.default:
             return map_children(node, self.visit)
-        if node.span is None:
+        if node.span is None or node.span is ambient_span():
             return method(self, node)
         with at(node.span):
             return method(self, node)

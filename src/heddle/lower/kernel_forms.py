@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from heddle.ir.module import IRModule
-from heddle.ir.visitor import walk
 from heddle.lower.estimate_kernel_cost import KERNEL_COST
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import BufferStore, PrimFunc
 from heddle.vm.relay import KernelForm
 
@@ -25,7 +25,7 @@ def kernel_form(func: PrimFunc) -> KernelForm:
     if cost is not None and cost["outputs"]:
         written = {buffers[position] for position in cost["outputs"]}
     else:
-        written = {node.buffer for node in walk(func.body) if isinstance(node, BufferStore)}
+        written = {node.buffer for node in walk_stmts(func.body) if isinstance(node, BufferStore)}
     count = 0
     for buffer in reversed(buffers):
         if buffer not in written:

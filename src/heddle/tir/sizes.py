@@ -22,13 +22,13 @@ import numpy as np
 
 from heddle.ir.node import Map, map_children, replace
 from heddle.ir.structural import structural_digest
-from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Broadcast, Call, FloatImm, IntImm, PrimExpr, Ramp, Var
 from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -41,10 +41,12 @@ from heddle.tir.nodes import (
     SBlock,
 )
 from heddle.tir.substitute import StmtSubstituter
-from heddle.tir.transform.fit_tiles import ROWS_LEFT
 
 GRAIN = "grain"
 """The annotation of a parallel loop: the least number of iterations worth a thread."""
+ROWS_LEFT = "rows_left"
+"""Annotation of a loop over a tile's rows: how many are needed from its first on. The number falls from one
+tile to the next by the rows of a tile."""
 
 _SIZE_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 _RUN_TIME_LOOPS = (ForKind.SERIAL, ForKind.PARALLEL)
@@ -175,7 +177,7 @@ class _SizeRewriter(StmtSubstituter):
         if node.kind not in _RUN_TIME_LOOPS or _is_short(node):
             return replace(node, body=self.visit(node.body))
         first, extent = self.visit(node.min), self.visit(node.extent)
-        if node.kind is ForKind.PARALLEL and any(isinstance(inner, For) for inner in walk(node.body)):
+        if node.kind is ForKind.PARALLEL and any(isinstance(inner, For) for inner in walk_stmts(node.body)):
             self._rows.add(node.loop_var)
         notes = self._with_grain(node.annotations) if node.kind is ForKind.PARALLEL else node.annotations
         return replace(node, min=first, extent=extent, annotations=notes, body=self.visit(node.body))

@@ -11,11 +11,11 @@ from typing import Any
 
 from heddle.ir.module import IRModule
 from heddle.ir.node import children
-from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Let, Var
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import Code, Diagnostic
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.codes import T0201, T0202, T0204, T0205, T0206, T0207, T0208
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -203,5 +203,7 @@ class _Checker:
         """What accesses inside a block may touch. A block that declares nothing only holds other blocks."""
         own = {*block.alloc_buffers, *(match.buffer for match in block.match_buffers)}
         regions = {region.buffer for region in (*block.reads, *block.writes)}
-        local = {node.buffer for node in walk(block.body) if isinstance(node, (AllocBuffer, DeclBuffer))}
+        local = {
+            node.buffer for node in walk_stmts(block.body) if isinstance(node, (AllocBuffer, DeclBuffer))
+        }
         return own | regions | local

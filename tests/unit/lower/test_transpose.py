@@ -52,7 +52,14 @@ def test_matrices_of_symbolic_size(target: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "int16", "uint8"])
 @pytest.mark.parametrize(
-    ("shape", "axes"), [((2, 37, 3, 24), (0, 2, 3, 1)), ((5, 7, 19), (2, 1, 0)), ((3, 21, 150), (0, 2, 1))]
+    ("shape", "axes"),
+    [
+        ((2, 37, 3, 24), (0, 2, 3, 1)),
+        ((5, 7, 19), (2, 1, 0)),
+        ((3, 21, 150), (0, 2, 1)),
+        ((21, 37, 1), (1, 0, 2)),  # the last axis has one element: the one before it moves
+        ((9, 20, 31, 1), (0, 2, 1, 3)),
+    ],
 )
 def test_axes_of_more_dimensions(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
     run = machine(str(shape), f"y = R.permute_dims(x, axes={axes})", dtype)

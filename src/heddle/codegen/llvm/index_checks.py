@@ -29,6 +29,7 @@ from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, 
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import BufferLoad, BufferStore, Stmt
 
 
@@ -85,7 +86,7 @@ class _Loop:
 
     def written(self) -> list[Var]:
         if self._written is None:
-            stores = (node for node in walk(self.body) if isinstance(node, BufferStore))
+            stores = (node for node in walk_stmts(self.body) if isinstance(node, BufferStore))
             self._written = list(dict.fromkeys(node.buffer.data for node in stores))
         return self._written
 

@@ -11,10 +11,10 @@ from heddle.codegen.llvm.parallel import ParallelLoops
 from heddle.codegen.llvm.program_builtins import emit_program_function
 from heddle.codegen.llvm.types import register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
-from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var
 from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.kernel_abi import CALLING_CONV
 from heddle.tir.nodes import AllocBuffer, PrimFunc
 from heddle.tir.program_abi import PROGRAM_CONV
@@ -71,5 +71,5 @@ def distinct_memory(func: PrimFunc) -> list[Var]:
     found: dict[Var, None] = {}
     if func.attrs.get("tir.noalias"):
         found.update((param, None) for param in func.params if param.element_dtype is not None)
-    found.update((node.buffer.data, None) for node in walk(func.body) if isinstance(node, AllocBuffer))
+    found.update((node.buffer.data, None) for node in walk_stmts(func.body) if isinstance(node, AllocBuffer))
     return list(found)

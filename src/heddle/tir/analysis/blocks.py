@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
 from heddle.prim.nodes import is_const_int
 from heddle.tir.nodes import (
     AttrStmt,
@@ -92,7 +91,7 @@ def plain_nests(func: PrimFunc) -> list[SBlock] | None:
             return None
         if not all(map(_runs_over, loops, stmt.block.iter_vars)):
             return None
-        if any(isinstance(node, SBlockRealize) for node in walk(stmt.block.body)):
+        if any(isinstance(node, SBlockRealize) for node in walk_stmts(stmt.block.body)):
             return None
         found.append(stmt.block)
     return found

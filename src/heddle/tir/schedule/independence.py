@@ -37,7 +37,7 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import AccessRegions, Box
-from heddle.tir.analysis.blocks import blocks_below
+from heddle.tir.analysis.blocks import blocks_below, walk_stmts
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
 from heddle.tir.nodes import (
     Bind,
@@ -425,7 +425,7 @@ def changes_when_repeated(body: Stmt) -> SBlock | None:
     for realize in blocks_below(body):
         block = realize.block
         written = {region.buffer for region in block.writes}
-        inside = {stmt.loop_var for stmt in walk(body) if isinstance(stmt, For)}
+        inside = {stmt.loop_var for stmt in walk_stmts(body) if isinstance(stmt, For)}
         is_again = block.init is not None and _reducing(realize) <= inside
         found = [r for r in block.reads if r.buffer in written]
         if is_again:

@@ -36,6 +36,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 
 @frozen
@@ -188,7 +189,7 @@ def fresh_copy(func: PrimFunc, stmt: Stmt) -> Stmt:
     return made
 
 
-class _BlocksNamed(Rewriter):
+class _BlocksNamed(StmtRewriter):
     """Gives each block another name, which may be an old one of another block in the same statement."""
 
     def __init__(self, names: NameSupply) -> None:

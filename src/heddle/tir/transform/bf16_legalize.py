@@ -29,6 +29,7 @@ from heddle.prim.nodes import (
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
+from heddle.tir.analysis.dtypes import dtypes_in
 from heddle.tir.nodes import Bind, BufferStore, PrimFunc
 from heddle.tir.vector_math.small_float import SMALL_FLOATS
 
@@ -44,6 +45,8 @@ class BF16Legalize(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        if dtypes_in(func.body).isdisjoint(self.dtypes):
+            return func
         return func.with_body(_Legalizer(frozenset(self.dtypes), self.strict).visit(func.body))
 
 

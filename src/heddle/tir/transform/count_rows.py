@@ -38,6 +38,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.sizes import GRAIN
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 MOST_ROWS = 64
 """From here on nothing is gained."""
@@ -70,7 +71,7 @@ class _Digit:
         return _Digit(whole, size, cells, (Var("at", dtype), Var("before", dtype)))
 
 
-class _Counter(Rewriter):
+class _Counter(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         digits = _digits(node)
         if digits:
@@ -89,8 +90,10 @@ def _digits(loop: For) -> list[_Digit]:
     that it is divided by."""
     if loop.kind is not ForKind.PARALLEL or not is_const_int(loop.min, 0) or is_const_int(_grain(loop), 1):
         return []
-    inside = {name for node in walk_distinct(loop) for name in defined_by(node)}
     divisions = [node for node in walk_distinct(loop.body) if isinstance(node, (FloorDiv, FloorMod))]
+    if all(isinstance(node.b, IntImm) for node in divisions):
+        return []
+    inside = {name for node in walk_distinct(loop) for name in defined_by(node)}
     divisions = [
         node for node in divisions if not any(part in inside or _acts(part) for part in walk(node.b))
     ]

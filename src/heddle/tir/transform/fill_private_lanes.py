@@ -27,6 +27,7 @@ from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import Call, IntImm, Mul, PrimExpr, Ramp, Var, is_const_int
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import AllocBuffer, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc
 
 
@@ -36,6 +37,9 @@ class FillPrivateLanes(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        stores = (stmt for stmt in walk_stmts(func.body) if isinstance(stmt, BufferStore))
+        if all(store.predicate is None for store in stores):
+            return func
         uses = _Uses()
         uses.read(func)
         private = {data: uses.whole_buffer(data) for data in uses.allocated if uses.is_private(data)}

@@ -23,17 +23,15 @@ from typing import Any, ClassVar
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, PrimExpr, Var
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import For, IfThenElse, PrimFunc, SeqStmt, Stmt, seq
-
-ROWS_LEFT = "rows_left"
-"""Annotation of a loop over a tile's rows: how many are needed from its first on. The number falls from one
-tile to the next by the rows of a tile."""
+from heddle.tir.sizes import ROWS_LEFT
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 
 class FitTiles(FunctionPass):
@@ -42,10 +40,13 @@ class FitTiles(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        loops = (stmt for stmt in walk_stmts(func.body) if isinstance(stmt, For))
+        if not any(ROWS_LEFT in loop.annotations for loop in loops):
+            return func
         return func.with_body(_Loops().visit(func.body))
 
 
-class _Loops(Rewriter):
+class _Loops(StmtRewriter):
     """Opens cases in the loop over tiles: the innermost one whose variable the marks use."""
 
     def visit_For(self, node: For) -> Any:
@@ -91,7 +92,7 @@ def _needed_heights(left: PrimExpr, loop: For, rows: int) -> list[int]:
 
 def _mark(stmt: Stmt, var: Var) -> For | None:
     """The first loop in a statement whose number of rows is left to this loop over tiles."""
-    for node in walk(stmt):
+    for node in walk_stmts(stmt):
         if isinstance(node, For) and var in free_vars(node.annotations.get(ROWS_LEFT, const(0))):
             return node
     return None
@@ -116,7 +117,7 @@ def _same(one: For | None, other: For | None) -> bool:
     )
 
 
-class _Fitted(Rewriter):
+class _Fitted(StmtRewriter):
     """Marked loops with a number of rows, and without their marks."""
 
     def __init__(self, count: int) -> None:

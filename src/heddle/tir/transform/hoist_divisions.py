@@ -21,6 +21,7 @@ from heddle.ir.visitor import Rewriter, walk, walk_distinct
 from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr, Var
 from heddle.tir.fresh_definitions import defined_by
 from heddle.tir.nodes import Bind, BufferLoad, For, PrimFunc, seq
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 _DIVISIONS = (FloorDiv, FloorMod, Div, Mod)
 
@@ -31,8 +32,6 @@ class HoistDivisions(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        if not any(map(_is_slow, walk_distinct(func.body))):
-            return func
         return func.with_body(_Hoister().visit(func.body))
 
 
@@ -46,13 +45,13 @@ def _is_slow(node: Any) -> bool:
     )
 
 
-def _invariant(loop: For) -> list[PrimExpr]:
-    """The divisions in a loop's body that need nothing which is defined there; those that others hold come
-    before them."""
+def _invariant(divisions: list[Any], loop: For) -> list[PrimExpr]:
+    """The divisions, of those in a loop's body, that need nothing which is defined there; those that others
+    hold come before them."""
     inside = {name for node in walk_distinct(loop) for name in defined_by(node)}
     found: list[Any] = []
-    for node in walk_distinct(loop.body):
-        if _is_slow(node) and not any(structural_equal(node, known) for known in found):
+    for node in divisions:
+        if not any(structural_equal(node, known) for known in found):
             parts = list(walk(node))
             if not any(part in inside or _reads_or_acts(part) for part in parts):
                 found.append(node)
@@ -63,9 +62,12 @@ def _reads_or_acts(part: Any) -> bool:
     return isinstance(part, BufferLoad) or (isinstance(part, Call) and not part.op.record.is_pure)
 
 
-class _Hoister(Rewriter):
+class _Hoister(StmtRewriter):
     def visit_For(self, node: For) -> Any:
-        binds = [Bind(Var("quotient", expr.dtype), expr) for expr in _invariant(node)]
+        divisions = [part for part in walk_distinct(node.body) if _is_slow(part)]
+        if not divisions:
+            return node
+        binds = [Bind(Var("quotient", expr.dtype), expr) for expr in _invariant(divisions, node)]
         if binds:
             replaced = _Replaced(binds)
             node = replace(node, body=replaced.visit(node.body))

@@ -17,10 +17,11 @@ from typing import Any, ClassVar
 
 from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, Mod, PrimExpr
 from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import BufferLoad, For, ForKind, IfThenElse, PrimFunc
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 
 class HoistIfThenElse(FunctionPass):
@@ -44,7 +45,7 @@ def cannot_fail(expr: PrimExpr) -> bool:
     return True
 
 
-class _Hoister(Rewriter):
+class _Hoister(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         body = self.visit(node.body)
         if body is not node.body:

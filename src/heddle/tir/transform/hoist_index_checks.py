@@ -36,6 +36,7 @@ from heddle.tir.nodes import (
     Stmt,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 _CASES = (Select, And, Or)
 
@@ -54,7 +55,7 @@ class HoistIndexChecks(FunctionPass):
         return func.with_body(_Hoister(written).visit(func.body))
 
 
-class _Hoister(Rewriter):
+class _Hoister(StmtRewriter):
     def __init__(self, written: set[Var]) -> None:
         self._written = written
 

@@ -24,7 +24,6 @@ from typing import Any, ClassVar
 
 from heddle.arith import Analyzer
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter
 from heddle.prim.intrinsics import call_llvm_pure_intrin, reinterpret
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Var, constant, is_const_int
 from heddle.prim.ops import bitwise_and, bitwise_or, cast, const, shift_left, shift_right
@@ -34,6 +33,7 @@ from heddle.support.frozen import frozen
 from heddle.tir.analysis.narrow_product import narrow_factors
 from heddle.tir.dot_product import DEPTHS, DOT_PRODUCT, DotProduct, packed_depth
 from heddle.tir.nodes import Bind, Buffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 _FLOAT, _WORD = DataType("float32"), DataType("int32")
 
@@ -65,7 +65,7 @@ class _Product:
     factors: int
 
 
-class _Loops(Rewriter):
+class _Loops(StmtRewriter):
     def __init__(self, instructions: tuple[DotProduct, ...]) -> None:
         self._instructions = instructions
         self._analyzer = Analyzer()

@@ -17,6 +17,7 @@ from heddle.prim.nodes import Cast, PrimExpr
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
+from heddle.tir.analysis.dtypes import dtypes_in
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.vector_math.small_float import SMALL_FLOATS, from_float32, rounded_to_odd, to_float32
 
@@ -31,6 +32,9 @@ class LowerSmallFloat(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
+        present = dtypes_in(func.body)
+        if present.isdisjoint(self.dtypes) and (self.halves_doubles or not {"float16", "float64"} <= present):
+            return func
         return func.with_body(_Lowerer(frozenset(self.dtypes), self.halves_doubles).visit(func.body))
 
 

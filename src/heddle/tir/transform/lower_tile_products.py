@@ -58,6 +58,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 _REGISTERS = 8
 _PAIR, _WORD_BYTES = 2, 4
@@ -99,7 +100,7 @@ def _is_parallel(stmt: Stmt) -> bool:
     return any(isinstance(node, For) and node.kind is ForKind.PARALLEL for node in walk(stmt))
 
 
-class _ParallelBodies(Rewriter):
+class _ParallelBodies(StmtRewriter):
     """Innermost parallel loops."""
 
     def __init__(self, instruction: DotProduct) -> None:
@@ -183,7 +184,7 @@ class _Config:
         return BufferStore(self.memory, word, (const(place, "int64"),))
 
 
-class _Nests(Rewriter):
+class _Nests(StmtRewriter):
     """Lowers the nests of one thread's work that one configuration fits; `config` is it."""
 
     def __init__(self, instruction: DotProduct) -> None:

@@ -21,13 +21,14 @@ from typing import Any, ClassVar
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, is_const_int
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars, substitute
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import For, ForKind, IfThenElse, PrimFunc, seq
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 
@@ -40,13 +41,15 @@ class PeelLastPair(FunctionPass):
         return func.with_body(_Loops().visit(func.body))
 
 
-class _Loops(Rewriter):
+class _Loops(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         extent = node.extent
         if node.kind is not ForKind.SERIAL or not isinstance(extent, IntImm) or not is_const_int(node.min, 0):
             return self.default(node)
         guarded = [
-            loop for loop in walk(node.body) if isinstance(loop, For) and _is_guarded(loop, node.loop_var)
+            loop
+            for loop in walk_stmts(node.body)
+            if isinstance(loop, For) and _is_guarded(loop, node.loop_var)
         ]
         if not guarded or extent.value < 2:
             return self.default(node)
@@ -91,7 +94,7 @@ def _iterations(loop: For, at: dict[Var, PrimExpr], below: dict[Var, PrimExpr]) 
     return count if all(decided[:count]) else None
 
 
-class _Unguarded(Rewriter):
+class _Unguarded(StmtRewriter):
     """The loops without their guards, with as many iterations as the guards let through."""
 
     def __init__(self, loops: Sequence[For], counts: Sequence[int | None]) -> None:

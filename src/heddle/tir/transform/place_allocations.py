@@ -14,7 +14,6 @@ from typing import Any, ClassVar, TypeGuard
 from heddle.ir.node import children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import LT, Var, is_const_int
 from heddle.prim.ops import conjuncts
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
@@ -32,6 +31,7 @@ from heddle.tir.nodes import (
     Stmt,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 
 class PlaceAllocations(FunctionPass):
@@ -45,7 +45,7 @@ class PlaceAllocations(FunctionPass):
         return func if body is func.body else func.with_body(body)
 
 
-class _Placer(Rewriter):
+class _Placer(StmtRewriter):
     """Moves allocations without annotations inwards from where they stand. One inside a loop is new in each
     iteration already: nothing has to be proved of that loop. What `viewed` names stays where it is."""
 
@@ -75,9 +75,6 @@ class _Placer(Rewriter):
     def _may_move(self, stmt: Stmt) -> TypeGuard[AllocBuffer]:
         is_plain = isinstance(stmt, AllocBuffer) and not stmt.annotations
         return is_plain and stmt.buffer.data not in self._viewed  # type: ignore[attr-defined]
-
-    def visit_PrimExpr(self, node: Any) -> Any:
-        return node
 
 
 class _Users:

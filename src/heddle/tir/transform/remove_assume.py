@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Call
 from heddle.prim.ops import const
 from heddle.tir.nodes import Evaluate, PrimFunc, SeqStmt, Stmt, seq
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 
 class RemoveAssume(FunctionPass):
@@ -23,7 +23,7 @@ class RemoveAssume(FunctionPass):
         return func.with_body(_Remover().visit(func.body))
 
 
-class _Remover(Rewriter):
+class _Remover(StmtRewriter):
     def visit_Evaluate(self, node: Evaluate) -> Stmt:
         dropped = isinstance(node.value, Call) and node.value.op.name == "tir.assume"
         return Evaluate(const(0)) if dropped else node

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import Call, PrimExpr, Var
 from heddle.prim.ops import const
 from heddle.tir.nodes import (
@@ -34,6 +34,7 @@ from heddle.tir.nodes import (
     is_no_op,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 
 _NOTHING = Evaluate(const(0), span=None)
 
@@ -79,7 +80,7 @@ def has_effect(expr: PrimExpr) -> bool:
     return any(isinstance(node, Call) and node.op.record.effect == "writes" for node in walk(expr))
 
 
-class _Remover(Rewriter):
+class _Remover(StmtRewriter):
     def __init__(self, uses: Counter[Any]) -> None:
         self._uses = uses
 

@@ -30,7 +30,7 @@ from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import Add, IntImm, Let, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import (
     ceildiv,
@@ -61,6 +61,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.sizes import GRAIN
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 REDUCTION, MAP = "reassoc", "lanes"
@@ -108,7 +109,7 @@ class _Reduction:
     term: PrimExpr
 
 
-class _Loops(Rewriter):
+class _Loops(StmtRewriter):
     def __init__(self, vector_bits: int) -> None:
         self._bits = vector_bits
 

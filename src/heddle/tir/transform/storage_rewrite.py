@@ -38,6 +38,7 @@ from heddle.tir.nodes import (
     While,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.transform.unroll_loop import MAX_REGISTER_BUFFER_BYTES
 
 _ROUND_BYTES = 64
@@ -153,7 +154,7 @@ def _rewrite_region(body: Stmt) -> Stmt:
     return seq(*(_allocation(block) for block in blocks), body)
 
 
-class _InnerRegions(Rewriter):
+class _InnerRegions(StmtRewriter):
     def visit_For(self, node: For) -> For:
         body = _rewrite_region(node.body) if node.kind is ForKind.PARALLEL else self.visit(node.body)
         return node if body is node.body else replace(node, body=body)

@@ -26,7 +26,6 @@ from typing import Any, ClassVar
 
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
 from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
@@ -45,6 +44,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 TRANSPOSE = "transpose"
@@ -60,7 +60,7 @@ class TransposeInRegisters(FunctionPass):
         return func.with_body(_Nests().visit(func.body))
 
 
-class _Nests(Rewriter):
+class _Nests(StmtRewriter):
     def visit_For(self, node: For) -> Any:
         side = node.annotations.get(TRANSPOSE)
         inner = node.body

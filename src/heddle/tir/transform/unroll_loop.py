@@ -17,16 +17,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from heddle.ir.node import children, replace
+from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext, declare_config
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
 from heddle.support.frozen import frozen
 from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
+from heddle.tir.analysis.blocks import child_stmts, walk_stmts
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 AUTO_MAX_STEP = declare_config(
@@ -52,7 +54,7 @@ class UnrollLoop(FunctionPass):
         limit = int(ctx.config.get(AUTO_MAX_STEP, self.auto_max_step))
         local = {
             node.buffer.data
-            for node in walk(func.body)
+            for node in walk_stmts(func.body)
             if isinstance(node, AllocBuffer) and _is_register_buffer(node)
         }
         return func.with_body(_Unroller(limit, local).visit(func.body))
@@ -66,7 +68,7 @@ def _is_register_buffer(alloc: AllocBuffer) -> bool:
 
 
 @dataclass
-class _Unroller(Rewriter):
+class _Unroller(StmtRewriter):
     limit: int
     local: set[Var]
     _pragma: list[int] = field(default_factory=list)
@@ -105,7 +107,7 @@ class _Unroller(Rewriter):
 
 def num_steps(stmt: Stmt) -> int:
     """Statements that run without control flow, loops of constant extent multiplied."""
-    below = sum(num_steps(child) for child in children(stmt) if isinstance(child, Stmt))
+    below = sum(map(num_steps, child_stmts(stmt)))
     if isinstance(stmt, For):
         return below * (stmt.extent.value if isinstance(stmt.extent, IntImm) else 1)
     return max(below, 1)

@@ -62,6 +62,7 @@ from heddle.tir.nodes import (
     While,
     seq,
 )
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.vector_algebra import broadcast, vector_binary, vector_cast
 
 MAX_LANES = 256
@@ -83,7 +84,7 @@ class VectorizeLoop(FunctionPass):
         return func.with_body(_Loops(self.enable).visit(func.body))
 
 
-class _Loops(Rewriter):
+class _Loops(StmtRewriter):
     def __init__(self, enable: bool) -> None:
         self._enable = enable
 

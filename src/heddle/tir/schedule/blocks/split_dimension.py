@@ -14,7 +14,7 @@ from heddle.prim.ops import if_then_else
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import with_access_regions
-from heddle.tir.analysis.blocks import plain_nests
+from heddle.tir.analysis.blocks import plain_nests, walk_stmts
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import (
     Buffer,
@@ -134,7 +134,7 @@ class _Splitter(StmtSubstituter):
 
     def _split_axes(self) -> dict[IterVar, int]:
         """The axes to split and by what: the stored buffer's say goes first."""
-        accesses: list[Any] = [node for node in walk(self._old.body) if isinstance(node, BufferStore)]
+        accesses: list[Any] = [node for node in walk_stmts(self._old.body) if isinstance(node, BufferStore)]
         accesses += self._loads()
         axes = {axis.var: axis for axis in self._old.iter_vars}
         found: dict[IterVar, int] = {}
@@ -213,7 +213,7 @@ class _Splitter(StmtSubstituter):
 
     def _stored_only(self) -> PrimExpr:
         """Whether an iteration's element exists in a result that is not split."""
-        stores = [node for node in walk(self._old.body) if isinstance(node, BufferStore)]
+        stores = [node for node in walk_stmts(self._old.body) if isinstance(node, BufferStore)]
         used = free_vars(*(i for store in stores if store.buffer not in self._splits for i in store.indices))
         ends = [self._values[var] < end for var, end in self._ends.items() if var in used]
         return all_of(*ends) if ends else constant(True)

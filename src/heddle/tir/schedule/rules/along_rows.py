@@ -42,7 +42,7 @@ from heddle.tir.schedule.rules.rule import (
 from heddle.tir.schedule.rules.straight_loops import runs_straight
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.tree import find_block
-from heddle.tir.transform.fit_tiles import ROWS_LEFT
+from heddle.tir.sizes import ROWS_LEFT
 from heddle.tir.transform.run_in_lanes import REDUCTION
 
 FEW_ROWS = 16

@@ -58,7 +58,7 @@ from heddle.tir.schedule.rules.transpose import schedule_transposed
 from heddle.tir.schedule.rules.widened_rows import gains_by_widening, widen_rows
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 from heddle.tir.schedule.tree import find_block
-from heddle.tir.transform.fit_tiles import ROWS_LEFT
+from heddle.tir.sizes import ROWS_LEFT
 
 
 class Contraction(ScheduleRule):

@@ -14,6 +14,7 @@ from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, PrimExpr, V
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
 from heddle.tir.schedule.rules.rule import (
@@ -273,7 +274,7 @@ def _alternate(sch: Schedule, loop: LoopRV, period: int) -> None:
 def is_flat(block: SBlock) -> bool:
     """Whether all accesses are at the index of the store, in buffers of its shape, and nothing else asks for
     the index."""
-    stores = [node for node in walk(block.body) if isinstance(node, BufferStore)]
+    stores = [node for node in walk_stmts(block.body) if isinstance(node, BufferStore)]
     if len(stores) != 1:
         return False
     store = stores[0]

@@ -16,6 +16,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Var, constant
 from heddle.prim.substitute import free_vars
+from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -40,7 +41,7 @@ FEW_ROWS = 16
 def size_of_rows(func: PrimFunc) -> Var | None:
     """The free size of the last dimension of all that a function writes for others, if there are more rows
     than FEW_ROWS or nobody knows how many; None otherwise."""
-    stores = (node for node in walk(func.body) if isinstance(node, BufferStore))
+    stores = (node for node in walk_stmts(func.body) if isinstance(node, BufferStore))
     written = {node.buffer for node in stores if node.buffer in func.buffers}
     last = {buffer.shape[-1] if buffer.shape else None for buffer in written}
     size = last.pop() if len(last) == 1 else None
@@ -61,7 +62,7 @@ def _has_many(rows: tuple[PrimExpr, ...], size: Var) -> bool:
 def turns_for_each_row(func: PrimFunc, size: Var) -> bool:
     """Whether scheduled loops run over rows one by one: some loop is as long as a row, or
     over strips of it."""
-    extents = [node.extent for node in walk(func.body) if isinstance(node, For)]
+    extents = [node.extent for node in walk_stmts(func.body) if isinstance(node, For)]
     strips = (part for extent in extents for part in walk(extent) if isinstance(part, FloorDiv))
     return any(set(free_vars(extent)) == {size} for extent in extents) or any(
         size in free_vars(part) for part in strips

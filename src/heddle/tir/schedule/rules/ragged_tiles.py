@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.ir.node import replace
-from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import PrimExpr, SizeVar, Var, constant
 from heddle.prim.ops import (
     bitwise_and,
@@ -33,6 +32,7 @@ from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import Bind, For, PrimFunc, SBlock, Stmt, seq
 from heddle.tir.schedule.tree import HOLDS, find_loop, replace_stmt, root_block
+from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 
@@ -141,7 +141,7 @@ def joined(parts: Sequence[tuple[PrimFunc, Var]], binds: Sequence[Bind]) -> Prim
     return replace_stmt(func, root, replace(root, body=body, alloc_buffers=tuple(buffers)))
 
 
-class _Renamed(Rewriter):
+class _Renamed(StmtRewriter):
     """Gives the blocks of later parts names of their own. What holds in a loop has done its work."""
 
     def __init__(self, number: int) -> None:

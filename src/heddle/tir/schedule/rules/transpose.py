@@ -44,7 +44,8 @@ class Transpose(ScheduleRule):
         return all(is_spatial(block_of(sch, handle)) for handle in sch.blocks())
 
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
-        if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
+        blocks = [block_of(sch, handle) for handle in sch.blocks()]
+        if not all(map(is_spatial, blocks)) or all(map(_reads_as_it_writes, blocks)):
             return None
         sch = sch.copy()
         inline_maps(sch)
@@ -82,6 +83,19 @@ def schedule_transposed(sch: Schedule, handle: SBlockRV, target: Target) -> bool
         parallelize(sch, outer, work)
     sch.annotate(i, TRANSPOSE, side)
     return True
+
+
+def _reads_as_it_writes(block: SBlock) -> bool:
+    """Whether every read moves along its last axis where the write does so along its own, or not at all: maps
+    of such maps, which inlining makes, do the same."""
+    store = block.body
+    if not isinstance(store, BufferStore) or not store.indices:
+        return False
+    *_, j = store.indices
+    if not any(axis.var is j and extent_of(axis.dom.extent) != 1 for axis in block.iter_vars):
+        return False
+    loads = (node.indices for node in walk(store.value) if isinstance(node, BufferLoad) and node.indices)
+    return all(j not in free_vars(*((*i, last) if last is not j else i)) for *i, last in loads)
 
 
 def _loop_variables(sch: Schedule, handle: object) -> list[PrimExpr]:
