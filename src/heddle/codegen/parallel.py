@@ -13,8 +13,8 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
+from heddle.tir.grain import GRAIN
 from heddle.tir.nodes import Buffer, For
-from heddle.tir.sizes import GRAIN
 
 SWEEP = "sweep"
 _INT64 = DataType("int64")
@@ -30,7 +30,7 @@ def captured_vars(node: For, known: Collection[Any]) -> tuple[Var, ...]:
     return tuple(used)
 
 
-def grain_of(node: For) -> PrimExpr:
+def stated_grain(node: For) -> PrimExpr:
     """The grain as int64, negative for a loop that sweeps."""
     grain = node.annotations.get(GRAIN, 1)
     if not isinstance(grain, PrimExpr):

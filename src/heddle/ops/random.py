@@ -71,6 +71,8 @@ def _infer_threefry(ctx: Inference) -> Type:
 
 
 def _np_threefry(_attrs: Any, state: Any, size: Any) -> Any:
+    if len(state) != 8:
+        raise ValueError(f"the state has {len(state)} words, not 8")
     with np.errstate(over="ignore"):
         key = [*state[:4], np.bitwise_xor.reduce(state[:4]) ^ np.uint64(topi.PARITY)]
         x = [np.full(size[0], word, np.uint64) for word in state[4:]]

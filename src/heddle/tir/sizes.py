@@ -30,6 +30,7 @@ from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.dot_product import DOT_PRODUCT
+from heddle.tir.grain import GRAIN
 from heddle.tir.nodes import (
     AllocBuffer,
     AttrStmt,
@@ -42,8 +43,6 @@ from heddle.tir.nodes import (
 )
 from heddle.tir.substitute import StmtSubstituter
 
-GRAIN = "grain"
-"""The annotation of a parallel loop: the least number of iterations worth a thread."""
 ROWS_LEFT = "rows_left"
 """Annotation of a loop over a tile's rows: how many are needed from its first on. The number falls from one
 tile to the next by the rows of a tile."""

@@ -9,16 +9,14 @@ from heddle import te
 from heddle.prim.intrinsics import ceil
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import cast, floordiv, maximum, select
+from heddle.prim.ops import cast, maximum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.tir.builder import StmtBuilder
+from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import Buffer, ForKind, Stmt
 from heddle.topi.dims import as_dim, ceil_div, simplified
-
-_GRAIN = 1 << 14
-"""Elements that are worth a thread."""
 
 
 def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
@@ -82,8 +80,7 @@ def eye(rows: Any, columns: Any, k: int, dtype: str) -> te.Tensor:
 
     def body(_inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
         b, (result,) = StmtBuilder(), outputs
-        grain = maximum(floordiv(constant(_GRAIN, "int64"), maximum(shape[1], 1)), 1)
-        with b.loop("i", shape[0], ForKind.PARALLEL, {"grain": grain}) as i:
+        with b.loop("i", shape[0], ForKind.PARALLEL, {GRAIN: grain_of(shape[1])}) as i:
             with b.loop("j", shape[1]) as j:
                 b.store(result, (i, j), constant(0, dtype))
             place = b.let("place", i + k)

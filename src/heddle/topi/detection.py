@@ -14,9 +14,12 @@ from heddle.prim.ops import cast, maximum, min_value, minimum, select
 from heddle.runtime.dtype import DataType
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import Buffer, ForKind, Stmt, seq
-from heddle.topi.loops import Cell, load, loop, nest, store
+from heddle.topi.dims import product
+from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
 
 _FLOAT = DataType("float32")
+_COST_OF_SAMPLE = 32
+"""Work in elements: a sample between four neighbours."""
 
 
 def roi_align(
@@ -43,7 +46,8 @@ def roi_align(
         bins = [Cell(name, "float32") for name in ("bin_y", "bin_x")]
 
         def region(k: PrimExpr) -> Stmt:
-            stmts = [image.set(checked_index(load(inputs[2], (k,)), x.shape[0], from_end=False))]
+            cells = [cell.declare() for cell in (total, rows, columns, image, *begin, *bins)]
+            stmts = [*cells, image.set(checked_index(load(inputs[2], (k,)), x.shape[0], from_end=False))]
             for axis, count in ((0, rows), (1, columns)):
                 first, last = (
                     cast(_FLOAT, load(inputs[1], (k, constant(1 - axis + 2 * end, "int64")))) * spatial_scale
@@ -84,8 +88,8 @@ def roi_align(
                 store(outputs[0], cast(x.dtype, value), (k, *index)),
             )
 
-        cells = [cell.declare() for cell in (total, rows, columns, image, *begin, *bins)]
-        return seq(*cells, loop("k", shape[0], region))
+        samples = product(shape[1:]) * max(sample_ratio, 1) ** 2
+        return on_threads("k", shape[:1], samples * _COST_OF_SAMPLE, lambda index: region(index[0]))
 
     result: te.Tensor = te.extern(shape, [x, rois, batch_indices], body, name="roi_align", dtype=x.dtype)
     return result

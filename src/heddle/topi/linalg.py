@@ -9,7 +9,7 @@ from heddle.prim.intrinsics import abs as absolute
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, not_equal
 from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, decl_buffer, seq
-from heddle.topi.loops import Cell, load, loop, nest, store
+from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
 from heddle.topi.reduce import accumulator
 
 
@@ -60,6 +60,8 @@ def det(x: te.Tensor) -> te.Tensor:
 
         def matrix(index: tuple[PrimExpr, ...]) -> Stmt:
             return seq(
+                AllocBuffer(work),
+                *(cell.declare() for cell in (result, factor, kept, best)),
                 nest(
                     "c", (size, size), lambda at: store(work, cast(wide, load(inputs[0], (*index, *at))), at)
                 ),
@@ -68,8 +70,7 @@ def det(x: te.Tensor) -> te.Tensor:
                 store(outputs[0], cast(x.dtype, result.get()), index),
             )
 
-        cells = [cell.declare() for cell in (result, factor, kept, best)]
-        return seq(AllocBuffer(work), *cells, nest("m", x.shape[:-2], matrix))
+        return on_threads("m", x.shape[:-2], size * size * size, matrix)
 
     made: te.Tensor = te.extern(tuple(x.shape[:-2]), [x], body, name="det", dtype=x.dtype)
     return made

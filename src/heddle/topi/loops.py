@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from heddle.ir.node import Map
 from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.ops import cast, floordiv, floormod
+from heddle.runtime.dtype import DataType
+from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -17,6 +21,7 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
+from heddle.topi.dims import product
 
 
 def loop(
@@ -34,6 +39,23 @@ def nest(name: str, shape: Sequence[PrimExpr], body: Callable[[tuple[PrimExpr, .
     for var, dim in zip(reversed(variables), reversed(list(shape)), strict=True):
         stmt = For(var, constant(0, dim.dtype), dim, ForKind.SERIAL, stmt)
     return stmt
+
+
+def on_threads(
+    name: str, shape: Sequence[PrimExpr], work: PrimExpr, body: Callable[[tuple[PrimExpr, ...]], Stmt]
+) -> Stmt:
+    """Loops over a shape, as one that runs on threads. `work` is what an iteration costs, in elements of
+    elementwise work. What `body` needs for itself it declares, so that each iteration has its own."""
+    if not shape:
+        return body(())
+    at = Var(name, DataType("int64"))
+    index, left = list[PrimExpr](), cast("int64", at)
+    for dim in reversed(shape[1:]):
+        index.append(floormod(left, dim))
+        left = floordiv(left, dim)
+    inside = body((left, *reversed(index)))
+    grain = Map({GRAIN: grain_of(work)})
+    return For(at, constant(0, "int64"), product(shape), ForKind.PARALLEL, inside, annotations=grain)
 
 
 class Cell:
@@ -70,4 +92,4 @@ def copy_all(name: str, target: Buffer, source: Buffer) -> Stmt:
     return nest(name, source.shape, lambda i: store(target, load(source, i), i))
 
 
-__all__ = ["Cell", "copy_all", "load", "loop", "nest", "seq", "store"]
+__all__ = ["Cell", "copy_all", "load", "loop", "nest", "on_threads", "seq", "store"]

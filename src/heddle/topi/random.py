@@ -11,13 +11,17 @@ from heddle.prim.intrinsics import cos, log, sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import bitwise_and, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from heddle.tir.builder import StmtBuilder
-from heddle.tir.nodes import Buffer, Stmt
+from heddle.tir.grain import GRAIN, grain_of
+from heddle.tir.nodes import Buffer, ForKind, Stmt
 from heddle.topi.dims import as_dim, ravel
 
 STEP = 0x9E3779B97F4A7C15
 FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 SHIFTS = (30, 27, 31)
 """SplitMix64's: Steele, Lea and Flood, Fast Splittable Pseudorandom Number Generators, 2014."""
+
+_COST_OF_BLOCK = 256
+"""Work in elements: four numbers, by twenty rounds."""
 
 
 def uniform(key: te.Tensor, size: Sequence[Any]) -> te.Tensor:
@@ -82,7 +86,7 @@ def threefry(state: te.Tensor, size: Sequence[Any]) -> te.Tensor:
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
         b = StmtBuilder()
-        with b.loop("block", blocks) as block:
+        with b.loop("block", blocks, ForKind.PARALLEL, {GRAIN: grain_of(_COST_OF_BLOCK)}) as block:
             given: list[PrimExpr] = [b.let(f"given{k}", inputs[0][k]) for k in range(8)]
             parity: PrimExpr = constant(PARITY, "uint64")
             for word in given[:4]:

@@ -8,7 +8,10 @@ from heddle import te
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, if_then_else, maximum, minimum
 from heddle.tir.nodes import Buffer, Stmt, seq
-from heddle.topi.loops import Cell, load, loop, nest, store
+from heddle.topi.loops import Cell, load, loop, on_threads, store
+
+_COST_OF_STEP = 8
+"""Work in elements: a probability that is added to those before."""
 
 
 def multinomial_from_uniform(prob: te.Tensor, uniform: te.Tensor, rows: te.Tensor, dtype: str) -> te.Tensor:
@@ -42,7 +45,7 @@ def multinomial_from_uniform(prob: te.Tensor, uniform: te.Tensor, rows: te.Tenso
                 store(outputs[0], cast(dtype, last), index),
             )
 
-        return nest("i", uniform.shape, draw)
+        return on_threads("i", uniform.shape, num_values * _COST_OF_STEP, draw)
 
     result: te.Tensor = te.extern(
         tuple(uniform.shape), [prob, uniform, rows], body, name="multinomial", dtype=dtype

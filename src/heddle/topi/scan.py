@@ -11,12 +11,14 @@ from heddle.prim.ops import cast, maximum, minimum
 from heddle.runtime.dtype import DataType
 from heddle.tir.allocation import STORAGE
 from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
-from heddle.topi.dims import positive_axis
-from heddle.topi.loops import Cell, load, loop, nest, store
+from heddle.topi.dims import positive_axis, product
+from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
 from heddle.topi.reduce import accumulator
 from heddle.topi.transform import flatten
 
 Combine = Callable[[PrimExpr, PrimExpr], PrimExpr]
+_COST_OF_STEP = 8
+"""Work in elements: an element of a row, each of which waits for the one before."""
 
 
 def scan(
@@ -49,7 +51,7 @@ def scan(
 
             return seq(total.declare(), total.set(constant(start, wide)), loop("i", x.shape[at], step))
 
-        return nest("r", outer, row)
+        return on_threads("r", outer, cast("int64", x.shape[at]) * _COST_OF_STEP, row)
 
     result: te.Tensor = te.extern(tuple(x.shape), [x], body, name=name, dtype=target)
     return result
@@ -92,7 +94,7 @@ def _scan_rows(
             steps = loop("begin", minimum(length, 1), first), loop("i", maximum(length - 1, 0), following)
             return seq(*rows.declare(), *steps)
 
-        return nest("r", before, part)
+        return on_threads("r", before, product((length, *behind)), part)
 
     result: te.Tensor = te.extern(tuple(x.shape), [x], body, name=name, dtype=target)
     return result

@@ -12,7 +12,10 @@ from heddle.prim.ops import less as less_than
 from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, While, decl_buffer, seq
 from heddle.topi.dims import as_dim, positive_axis
 from heddle.topi.index import element_of
-from heddle.topi.loops import Cell, load, loop, nest, store
+from heddle.topi.loops import Cell, load, loop, on_threads, store
+
+_COST_OF_SORTING, _COST_OF_CHOOSING, _COST_OF_SEARCHING = 64, 4, 64
+"""Work in elements: for each of an axis that is sorted, or of which few are chosen, and for a search."""
 
 Before = Callable[[PrimExpr, PrimExpr], PrimExpr]
 Prepare = Callable[[PrimExpr, PrimExpr], Stmt]
@@ -55,7 +58,7 @@ def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str =
                 write,
             )
 
-        return nest("r", outer, row)
+        return on_threads("r", outer, size * _COST_OF_SORTING, row)
 
     result: te.Tensor = te.extern(tuple(x.shape), [x], body, name="argsort", dtype=dtype)
     return result
@@ -170,7 +173,7 @@ def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) 
                 loop("w", count, lambda i: store(target, load(heap, (i,)), (*index[:at], i, *index[at:]))),
             )
 
-        return nest("r", outer, row)
+        return on_threads("r", outer, size * _COST_OF_CHOOSING, row)
 
     result: te.Tensor = te.extern(shape, [x], body, name="first_positions", dtype="int64")
     return result
@@ -273,13 +276,15 @@ def searchsorted(boundaries: te.Tensor, x: te.Tensor, right: bool, dtype: str) -
             halve = IfThenElse(beyond, low.set(middle + 1), high.set(middle))
             search = While(less_than(low.get(), high.get()), halve)
             return seq(
+                low.declare(),
+                high.declare(),
                 low.set(constant(0, "int64")),
                 high.set(size),
                 search,
                 store(outputs[0], cast(dtype, low.get()), index),
             )
 
-        return seq(low.declare(), high.declare(), nest("e", x.shape, find))
+        return on_threads("e", x.shape, constant(_COST_OF_SEARCHING, "int64"), find)
 
     result: te.Tensor = te.extern(tuple(x.shape), [boundaries, x], body, name="searchsorted", dtype=dtype)
     return result

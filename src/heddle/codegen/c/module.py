@@ -19,7 +19,7 @@ from heddle.codegen.c.program_builtins import emit_program_function
 from heddle.codegen.c.types import element_type
 from heddle.codegen.c.writer import FunctionWriter, ModuleWriter, symbol
 from heddle.codegen.codes import G0103
-from heddle.codegen.parallel import captured_vars, grain_of
+from heddle.codegen.parallel import captured_vars, stated_grain
 from heddle.prim.nodes import Var
 from heddle.prim.ops import cast
 from heddle.runtime.native.library import kernel_symbol
@@ -123,7 +123,7 @@ class ParallelLoops:
         given = ", ".join(emitter.emit(var) for var in captured) or "0"
         values = emitter.out.declare("values", f"struct {name} {{}} = {{{given}}};")
         extent = emitter.emit_index(cast(INT64, node.extent))
-        grain = emitter.emit_index(grain_of(node))
+        grain = emitter.emit_index(stated_grain(node))
         emitter.check_status(f"heddle_parallel_for({name}, &{values}, {extent}, {grain})")
         self._outline(emitter, node, name, captured)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.types import INT64, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, symbol
-from heddle.codegen.parallel import captured_vars, grain_of
+from heddle.codegen.parallel import captured_vars, stated_grain
 from heddle.prim.nodes import Var
 from heddle.prim.ops import cast
 from heddle.tir.nodes import For
@@ -42,7 +42,7 @@ class ParallelLoops:
             )
             emitter.out.effect(f"store {register_type(var.dtype)} {emitter.env[var]}, ptr {slot}")
         extent = emitter.emit_index(cast(INT64, node.extent))
-        count = emitter.emit_index(grain_of(node))
+        count = emitter.emit_index(stated_grain(node))
         callee = emitter.module.declare("heddle_parallel_for", "i32", ["ptr", "ptr", "i64", "i64"])
         arguments = f"ptr {symbol(name)}, ptr {context}, i64 {extent}, i64 {count}"
         status = emitter.out.value(f"call i32 {callee}({arguments})")

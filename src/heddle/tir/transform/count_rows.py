@@ -23,6 +23,7 @@ from heddle.prim.nodes import Call, FloorDiv, FloorMod, IntImm, PrimExpr, Var, c
 from heddle.prim.ops import cast, ceildiv, equal, floordiv, floormod, maximum, minimum
 from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import defined_by
+from heddle.tir.grain import GRAIN
 from heddle.tir.nodes import (
     AllocBuffer,
     Bind,
@@ -37,7 +38,6 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.sizes import GRAIN
 from heddle.tir.stmt_rewriter import StmtRewriter
 
 MOST_ROWS = 64

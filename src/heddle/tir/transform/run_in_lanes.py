@@ -47,6 +47,7 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
+from heddle.tir.grain import GRAIN
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -60,7 +61,6 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.sizes import GRAIN
 from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 

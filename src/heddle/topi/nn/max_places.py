@@ -36,13 +36,12 @@ from heddle.prim.ops import (
     select,
 )
 from heddle.tir.builder import StmtBuilder
+from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import Buffer, ForKind, Stmt
 from heddle.topi.dims import product
 from heddle.topi.nn.window import output_size, spread
 
 LANES = 16
-_GRAIN = 1 << 14
-"""Elements of windows that are worth a thread."""
 _MAX_UNROLLED = 8
 """Columns of a window that are written out."""
 
@@ -116,8 +115,7 @@ class _MaxPool:
         taps = 1
         for size in self.sizes:
             taps *= size
-        grain = maximum(floordiv(constant(_GRAIN, "int64"), maximum(width * taps, 1)), 1)
-        with b.loop("row", product(lead), ForKind.PARALLEL, {"grain": grain}) as row:
+        with b.loop("row", product(lead), ForKind.PARALLEL, {GRAIN: grain_of(width * taps)}) as row:
             at = self._place(row, lead)
             starts = [
                 b.let(f"start{k}", at[2 + k] * self.steps[k] - self.pads[k]) for k in range(self.ndim - 1)

@@ -23,6 +23,7 @@ from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.grain import grain_of
 from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock
 from heddle.tir.schedule.rules.edges import inline_unpad, read_in_place
 from heddle.tir.schedule.rules.register_tile import factors
@@ -31,7 +32,6 @@ from heddle.tir.schedule.rules.rule import (
     ScheduleRule,
     block_of,
     extent_of,
-    grain_of,
     inline_maps,
     is_reduction,
     is_spatial,

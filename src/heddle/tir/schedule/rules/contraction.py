@@ -25,6 +25,7 @@ from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import DOT_PRODUCT
+from heddle.tir.grain import grain_of
 from heddle.tir.nodes import IterType, SBlock
 from heddle.tir.schedule.rules.deep_contraction import (
     block_depth,
@@ -44,7 +45,6 @@ from heddle.tir.schedule.rules.rule import (
     constant_product,
     domain_size,
     extent_of,
-    grain_of,
     inline_maps,
     is_reduction,
     iterations,

@@ -23,6 +23,7 @@ from heddle.prim.ops import ceildiv, floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT
+from heddle.tir.grain import grain_of
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS, group_end, group_start
 from heddle.tir.schedule.rules.convolution_tile import (
     Convolution,
@@ -42,7 +43,6 @@ from heddle.tir.schedule.rules.rule import (
     constant_product,
     domain_size,
     extent_of,
-    grain_of,
     inline_maps,
     iterations,
     local_result,

@@ -19,6 +19,7 @@ from heddle.prim.nodes import FloorMod, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import ceildiv, floormod, maximum
 from heddle.prim.substitute import free_vars
 from heddle.tir.dot_product import DOT_PRODUCT
+from heddle.tir.grain import grain_of
 from heddle.tir.nodes import BufferRegion, IterType
 from heddle.tir.schedule.rules.register_tile import Axes, Tile
 from heddle.tir.schedule.rules.rule import (
@@ -26,7 +27,6 @@ from heddle.tir.schedule.rules.rule import (
     block_of,
     domain_size,
     extent_of,
-    grain_of,
     iterations,
     loops_of_axes,
     vectorize_last,

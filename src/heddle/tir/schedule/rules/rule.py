@@ -8,17 +8,14 @@ from typing import ClassVar
 
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
-from heddle.prim.ops import cast, floordiv, maximum
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.grain import GRAIN_ELEMENTS, grain_of
 from heddle.tir.nodes import BufferLoad, IterType, SBlock, Stmt
 from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
-
-GRAIN_ELEMENTS = 1 << 14
-"""Work that is worth a thread: elements of elementwise work."""
-
 
 GRAIN_MULTIPLIES = 1 << 17
 """Multiply-adds that are worth a thread."""
@@ -116,16 +113,6 @@ def parallelize(sch: Schedule, loop: LoopRV, work: int | PrimExpr, least: int = 
     iterations depend on each other, as in functions written by hand, stays as it is."""
     if try_primitive(sch, lambda: sch.parallel(loop)):
         sch.annotate(loop, "grain", grain_of(work, least))
-
-
-def grain_of(work: int | PrimExpr, least: int) -> int | PrimExpr:
-    """How many iterations, of so much work each, are worth a thread: of free sizes, that follows when it
-    runs."""
-    known = work if isinstance(work, int) else extent_of(work)
-    if known is not None:
-        return max(1, least // max(1, known))
-    grain: PrimExpr = maximum(floordiv(least, maximum(work, 1)), 1)
-    return grain
 
 
 def domain_size(block: SBlock, variables: Sequence[object]) -> PrimExpr:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT, TILE_PRODUCT, tile_product_of
+from heddle.tir.grain import grain_of
 from heddle.tir.nodes import SBlock
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, is_plain
 from heddle.tir.schedule.rules.rule import (
@@ -25,7 +26,6 @@ from heddle.tir.schedule.rules.rule import (
     block_of,
     domain_size,
     extent_of,
-    grain_of,
     iterations,
     vectorize_last,
 )

@@ -31,6 +31,7 @@ from heddle.prim.ops import cast, floordiv, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
+from heddle.tir.grain import GRAIN_ELEMENTS
 from heddle.tir.nodes import (
     AllocBuffer,
     Buffer,
@@ -43,7 +44,6 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.rules.convolution import NO_UNROLL
 from heddle.tir.schedule.rules.convolution_tile import ConvolutionTile, TileCost
 from heddle.tir.schedule.rules.ragged_tiles import Tiles, ragged_tiles, tile_sizes
-from heddle.tir.schedule.rules.rule import GRAIN_ELEMENTS
 from heddle.tir.schedule.rules.winograd_plan import BAND_BYTES, TAPS, WinogradPlan, ceildiv
 from heddle.tir.substitute import StmtSubstituter
 
