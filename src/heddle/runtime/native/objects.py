@@ -27,7 +27,7 @@ from heddle.runtime.device import Device
 from heddle.runtime.dtype import DataType, dtype_from_packed
 from heddle.runtime.function import to_value
 from heddle.runtime.layout import layout_of
-from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Kind, Value
+from heddle.runtime.native.abi import HEAD_BYTES, IMMORTAL, DLTensor, Flag, Head, Kind, Value
 from heddle.runtime.native.errors import raise_native_error
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import words_at
@@ -47,6 +47,8 @@ _VALUE = struct.Struct("<iiq")
 _FLOAT_VALUE = struct.Struct("<iid")
 _DL = struct.Struct("<qiiiIqqq")
 _HEAD = struct.Struct("<qiiqq")
+
+_OWNER = Head.layout.fields["owner"].offset_bytes
 
 _read = ctypes.string_at
 
@@ -100,12 +102,18 @@ def _new_object(kind: int, size_bytes: int, owner: int | None, flags: int) -> in
     return raise_native_error() if made is None else made
 
 
-def _keep(value: object) -> None:
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+_keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
+"""One holder more of a Python object."""
 
 
-def _object_at(address: int) -> Any:
-    return ctypes.cast(address, ctypes.py_object).value
+def object_in(word: int) -> Any:
+    """The Python object whose address a word of memory holds."""
+    return ctypes.py_object.from_address(word).value
+
+
+def _host_owner(payload: int) -> Any:
+    """The Python object that owns a native one."""
+    return object_in(payload - HEAD_BYTES + _OWNER)
 
 
 def _fits_word(value: int) -> bool:
@@ -242,9 +250,9 @@ class ObjectTranslator:
         kind, payload = self.to_native(value)
         runtime().put(None, at, kind, payload & (1 << 64) - 1)
 
-    def from_native(self, at: int) -> Any:
-        """The Python object of a value, which stays the register's."""
-        return self._object(*read_value(at))
+    def from_native(self, at: int, count: int) -> list[Any]:
+        """The Python objects of values side by side, which stay the registers'."""
+        return [self._object(*value) for value in _values_at(at, count)]
 
     def _object(self, kind: int, payload: int) -> Any:
         if kind == NONE:
@@ -252,7 +260,7 @@ class ObjectTranslator:
         if kind == TENSOR:
             return self._tensor(payload)
         if kind == FOREIGN:
-            return _object_at(_owner(payload)[1])
+            return _host_owner(payload)
         if kind == INT:
             return payload
         if kind == BOOL:
@@ -307,7 +315,7 @@ class ObjectTranslator:
     def _tensor(self, payload: int) -> Tensor:
         flags, owner = _owner(payload)
         if flags & _IS_OWNER:
-            same: Tensor = _object_at(owner)
+            same: Tensor = _host_owner(payload)
             return same
         data, device_type, device_id, ndim, word, sizes, _, _ = _DL.unpack(_read(payload, _DL_BYTES))
         layout, dtype = layout_of(words_at(sizes, ndim)), DataType(dtype_from_packed(word))
@@ -315,9 +323,9 @@ class ObjectTranslator:
         if not owner:
             return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
         if flags & _FOREIGN_OWNER:
-            keeper = _object_at(owner)
+            keeper = _host_owner(payload)
         elif _HEAD.unpack(_read(owner - HEAD_BYTES, HEAD_BYTES))[1] == TENSOR:  # a view of a lent tensor
-            keeper = _object_at(_owner(owner)[1])
+            keeper = _host_owner(owner)
         else:
             keeper = _storage(owner)
         return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
@@ -336,7 +344,7 @@ class NativeCell:
     def read(self) -> Any:
         """The value in the cell, as a value of Python."""
         self._check()
-        return self.translator.from_native(self.payload)
+        return self.translator.from_native(self.payload, 1)[0]
 
     def write(self, value: Any) -> None:
         """Raises: TrapTypeError U0406 for a value that leads to this reference."""
@@ -388,7 +396,8 @@ def _nested_items(value: Any) -> Sequence[Any]:
 
 def _values_at(at: int, count: int) -> list[tuple[int, int]]:
     """Kinds and payloads of values side by side."""
-    return [read_value(at + VALUE_BYTES * index) for index in range(count)]
+    read = _read(at, VALUE_BYTES * count)
+    return [(kind, payload) for kind, _, payload in _VALUE.iter_unpack(read)]
 
 
 def _items_at(kind: int, payload: int) -> list[tuple[int, int]]:
@@ -403,8 +412,7 @@ def _of_items(kind: int, payload: int, items: list[Any]) -> Any:
     """The Python object of a tuple or a value of a data type, its items converted."""
     if kind == DATA:
         return ConstructorValue(words_at(payload, 2)[1], tuple(items))
-    flags, owner = _owner(payload)
-    return _object_at(owner) if flags & _IS_OWNER else Array(items)
+    return _host_owner(payload) if _owner(payload)[0] & _IS_OWNER else Array(items)
 
 
 def _owner(payload: int) -> tuple[int, int]:

@@ -41,6 +41,7 @@ from heddle.vm.program import FunctionRow, Program
 _CLOSURE_CALL = -1
 _BUSY, _OWN_ERROR = -1, -2
 _Context = ctype_of(abi.Context)
+_OWNER = abi.Context.layout.fields["owner"].offset_bytes
 _ENTRY_BYTES = abi.Entry.layout.size_bytes
 _NOWHERE = -1
 
@@ -151,7 +152,7 @@ class NativeProgram:
 
     def _values(self, args: int, count: int) -> list[Any]:
         try:
-            return [self._translator.from_native(args + objects.VALUE_BYTES * i) for i in range(count)]
+            return self._translator.from_native(args, count)
         except RecursionError as error:
             raise _nested_too_deep() from error
 
@@ -243,8 +244,7 @@ def _from_native(keep: _Keep, at: int) -> Any:
 
 
 def _call_host(context: int, function: int, args: int, count: int, result: int) -> None:
-    owner = _Context.from_address(context).owner
-    program: NativeProgram = ctypes.cast(owner, ctypes.py_object).value  # the call keeps it
+    program: NativeProgram = objects.object_in(context + _OWNER)  # the call keeps it
     program.call_host(function, args, count, result)
 
 
