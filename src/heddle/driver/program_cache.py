@@ -4,7 +4,7 @@ it.
 The key is a digest of the whole module (names and places count, as messages and listings show them; tensors
 by their bits), of the options, the target, the limits and settings that passes read, LLVM's version, and this
 package's sources. What is kept is the program's artefact, behind zero bytes that align its sections, in the
-user's `PrivateCache`: nobody else can put code there, so the artefact's own digests are not checked again.
+user's `PrivateCache`: nobody else can put code there, so the artefact needs no digests of its own.
 
 A program is compiled anew where something could differ that the key does not hold: passes chosen or watched
 by a PassContext, pipelines of one's own, operators that were declared or replaced outside of this package, C
@@ -28,9 +28,11 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef
 from heddle.ir.structural import labelled_digest
 from heddle.ir.transform import PassContext
-from heddle.runtime.artefact import ALIGN_BYTES, artefact_pieces, section_table
+from heddle.runtime.artefact import ALIGN_BYTES, section_table
+from heddle.runtime.artefact_file import artefact_pieces
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.module import Module, module_sections, modules_from_sections
+from heddle.support.background import in_background, settle
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
@@ -43,6 +45,8 @@ from heddle.vm.relax.executable import VMExecutable
 _PADDING = bytes(-HEAD_BYTES % ALIGN_BYTES)
 _LARGEST_SHARE = 4
 """A program may take this part of the cache at most: one over it."""
+_SMALL_BYTES = 16 << 20
+"""A larger program is written while its user goes on: the weights of a model take seconds."""
 
 
 @frozen
@@ -70,6 +74,7 @@ class ProgramCache:
         name = program_name(mod, target, options) if folder is not None and is_ordinary() else None
         if folder is None or name is None:
             return make()
+        settle(name)
         kept = folder.read_view(name)
         found = None if kept is None else _loaded(kept)
         if found is not None:
@@ -140,11 +145,16 @@ def _keep(folder: PrivateCache, name: str, program: Module) -> None:
     if any(isinstance(each, CSourceModule) for each in program.imports):
         return  # it depends on the system's compiler, and on headers
     try:
-        pieces = list(artefact_pieces(module_sections(program)))
+        pieces = list(artefact_pieces(module_sections(program), has_digests=False))
     except UsageError:  # something in it has no stored form
         return
-    if sum(memoryview(piece).nbytes for piece in pieces) * _LARGEST_SHARE <= folder.limit_bytes:
+    size_bytes = sum(memoryview(piece).nbytes for piece in pieces)
+    if size_bytes * _LARGEST_SHARE > folder.limit_bytes:
+        return
+    if size_bytes <= _SMALL_BYTES:
         folder.write(name, _PADDING, *pieces)
+    else:
+        in_background(name, partial(folder.write, name, _PADDING, *pieces))
 
 
 _shared: list[ProgramCache] = []

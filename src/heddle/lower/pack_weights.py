@@ -30,6 +30,7 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.runtime.tensor import Tensor, empty
 from heddle.support.frozen import frozen
+from heddle.support.on_threads import map_on_threads
 from heddle.target import Target
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import blocks_in
@@ -50,6 +51,8 @@ BLOCKS = (64, 48, 32, 16, 8)
 
 MAX_FILL = 0.05
 """The share of an axis that may be zeros for the sake of a larger block."""
+_PART_BYTES = 1 << 20
+"""How much of the weights a thread rearranges at a time."""
 
 
 @frozen(slots=False)
@@ -125,7 +128,16 @@ class _Packing:
                 shape.append(sizes[dim])
         order = (*self._ordered(outer), *(inside[dim] for dim, _ in self.blocks))
         moved = array.reshape(shape).transpose(order)
-        return empty(moved.shape, weights.dtype).copyfrom(moved)
+        made = empty(moved.shape, weights.dtype)
+        _copy(made.numpy(), moved)
+        return made
+
+
+def _copy(target: np.ndarray[Any, Any], source: np.ndarray[Any, Any]) -> None:
+    """Copy an array in parts, each of some rows of the first dimension."""
+    rows = max(1, len(source) * _PART_BYTES // max(1, source.nbytes))
+    parts = [slice(start, start + rows) for start in range(0, len(source), rows)]
+    map_on_threads(lambda part: np.copyto(target[part], source[part]), parts)
 
 
 def always_constant(mod: IRModule) -> dict[GlobalVar, set[int]]:

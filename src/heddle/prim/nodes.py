@@ -105,9 +105,11 @@ class IntImm(PrimExpr):
     value: int
 
     def __post_init__(self) -> None:
-        dtype, value = DataType(self.dtype), int(self.value)
-        self.set_derived("dtype", dtype)
-        self.set_derived("value", value)
+        dtype, value = self.dtype, self.value
+        if type(dtype) is not DataType or type(value) is not int:
+            dtype, value = DataType(dtype), int(value)
+            self.set_derived("dtype", dtype)
+            self.set_derived("value", value)
         low, high = int_range(dtype)
         if not low <= value <= high:
             raise IRTypeError(

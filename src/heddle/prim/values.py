@@ -8,6 +8,7 @@ Arguments are numpy scalars or arrays of one dtype, or Python numbers; results w
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ MAX_FLOAT32 = (2 - 2.0**-24) * 2.0**127
 """Greater numbers, even where they are rounded to nearest, are no finite float32."""
 
 
+@cache
 def int_range(dtype: DataType) -> tuple[int, int]:
     """The least and the greatest value of an integer dtype, of bool, or of an address."""
     if dtype.is_bool:

@@ -40,13 +40,14 @@ MAGIC = b"HEDDLE\0\1"
 VERSION, OLDEST_VERSION = 3, 1
 """What is written, and what is still read."""
 ALIGN_BYTES = 64
-_HEAD = struct.Struct("<8sIIQQ32s")
-_START = struct.Struct("<8sIIQQ")  # the head without the digest
-_ENTRY_TAIL = struct.Struct("<QQ32s")
+HEAD = struct.Struct("<8sIIQQ32s")
+START = struct.Struct("<8sIIQQ")  # the head without the digest
+ENTRY_TAIL = struct.Struct("<QQ32s")
 _DIGEST_BYTES = 32
 
 
-def _digest(data: bytes | memoryview) -> bytes:
+def digest_of(data: bytes | memoryview) -> bytes:
+    """What a file has for its head and each section: BLAKE2b of 32 bytes."""
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -68,31 +69,14 @@ class Section:
         return Reader(self.data, self.name, self.offset)
 
 
-def artefact_pieces(sections: Mapping[str, bytes | memoryview]) -> Iterator[bytes | memoryview]:
-    """The bytes of an artefact, in order."""
-    offsets = section_offsets(sections)
-    table, end = b"", _HEAD.size + _table_bytes(sections)
-    for name, data in sections.items():
-        text = name.encode()
-        table += struct.pack("<Q", len(text)) + text
-        table += _ENTRY_TAIL.pack(offsets[name], len(data), _digest(data))
-        end = offsets[name] + len(data)
-    start = _START.pack(MAGIC, VERSION, len(sections), len(table), end)
-    yield start + _digest(start + table) + table
-    written = _HEAD.size + len(table)
-    for name, data in sections.items():
-        yield bytes(offsets[name] - written)
-        yield data
-        written = offsets[name] + len(data)
-
-
-def _table_bytes(sections: Mapping[str, bytes | memoryview]) -> int:
-    return sum(8 + len(name.encode()) + _ENTRY_TAIL.size for name in sections)
+def table_bytes_of(sections: Mapping[str, bytes | memoryview]) -> int:
+    """The length of the table of these sections."""
+    return sum(8 + len(name.encode()) + ENTRY_TAIL.size for name in sections)
 
 
 def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int]:
     """Where in the file each section will begin."""
-    offsets, free = {}, _HEAD.size + _table_bytes(sections)
+    offsets, free = {}, HEAD.size + table_bytes_of(sections)
     for name, data in sections.items():
         offsets[name] = _aligned(free)
         free = offsets[name] + len(data)
@@ -132,7 +116,7 @@ class SectionTable(Mapping[str, Section]):
     def __getitem__(self, name: str) -> Section:
         section, digest = self._rows[name]
         if name not in self._checked:
-            if _digest(section.data) != digest:
+            if digest_of(section.data) != digest:
                 raise FormatError(
                     F0104, f"section {name!r} at byte {section.offset} is damaged: its digest differs"
                 )
@@ -180,29 +164,29 @@ def section_table(data: memoryview, is_authentic: bool = False) -> SectionTable:
     """
     if len(data) < len(MAGIC) or data[:8] != MAGIC:
         raise FormatError(F0101, "not a heddle artefact: the magic at byte 0 is missing")
-    if len(data) < _HEAD.size:
+    if len(data) < HEAD.size:
         raise FormatError(
-            F0103, f"artefact is truncated: expected a head of {_HEAD.size} bytes, got {len(data)}"
+            F0103, f"artefact is truncated: expected a head of {HEAD.size} bytes, got {len(data)}"
         )
-    _, version, count, table_bytes, file_bytes, table_digest = _HEAD.unpack_from(data)
+    _, version, count, table_bytes, file_bytes, table_digest = HEAD.unpack_from(data)
     if not OLDEST_VERSION <= version <= VERSION:
         raise FormatError(
             F0102, f"artefact version at byte 8: expected {OLDEST_VERSION} to {VERSION}, got {version}"
         )
     if len(data) < file_bytes:
         raise FormatError(F0103, f"artefact is truncated: expected {file_bytes} bytes, got {len(data)}")
-    if len(data) != file_bytes or _HEAD.size + table_bytes > file_bytes:
+    if len(data) != file_bytes or HEAD.size + table_bytes > file_bytes:
         raise FormatError(
             F0104, f"artefact's lengths at byte 16 do not fit: expected {file_bytes} bytes, got {len(data)}"
         )
-    table = data[_HEAD.size : _HEAD.size + table_bytes]
-    start = bytes(data[: _START.size]) if version >= 3 else b""
-    if _digest(start + bytes(table)) != table_digest:
+    table = data[HEAD.size : HEAD.size + table_bytes]
+    start = bytes(data[: START.size]) if version >= 3 else b""
+    if digest_of(start + bytes(table)) != table_digest:
         raise FormatError(
-            F0104, f"section table at byte {_HEAD.size} or the head is damaged: its digest differs"
+            F0104, f"section table at byte {HEAD.size} or the head is damaged: its digest differs"
         )
-    reader = Reader(table, "section table", _HEAD.size)
-    return SectionTable(_read_table(data, version, reader, count, _HEAD.size + table_bytes), is_authentic)
+    reader = Reader(table, "section table", HEAD.size)
+    return SectionTable(_read_table(data, version, reader, count, HEAD.size + table_bytes), is_authentic)
 
 
 def _read_table(

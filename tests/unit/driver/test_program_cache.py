@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,9 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ir.structural import labelled_digest
 from heddle.ir.transform import PassContext, PassInstrument
 from heddle.relax import BlockBuilder, TensorType, op
+from heddle.runtime.artefact import section_table
 from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.support.diagnostics import FormatError
 from heddle.support.limits import limits
 from heddle.support.private_cache import PrivateCache
 from heddle.target import Target
@@ -194,6 +197,37 @@ def test_a_damaged_file_is_compiled_anew(kept, tmp_path, damage):
     assert kept.hits == 0
     np.testing.assert_array_equal(results(heddle.compile(layers()), [x]), wanted)
     assert kept.hits == 1
+
+
+def test_a_large_program_is_written_while_its_user_goes_on(kept, tmp_path, monkeypatch):
+    """Whoever compiles the same again waits for the file, and then loads it."""
+    monkeypatch.setattr(program_cache, "_SMALL_BYTES", 1000)
+    gate, write = threading.Event(), PrivateCache.write
+
+    def slow(self, name, *pieces):
+        if name.startswith("program-"):
+            gate.wait(60)
+        write(self, name, *pieces)
+
+    monkeypatch.setattr(PrivateCache, "write", slow)
+    first = heddle.compile(layers())
+    assert not list((tmp_path / "cache").glob("program-*"))
+    threading.Timer(0.05, gate.set).start()
+    second = heddle.compile(layers())
+    assert kept.hits == 1 and len(list((tmp_path / "cache").glob("program-*"))) == 1
+    x = np.random.default_rng(5).random((8, 24), "float32")
+    np.testing.assert_array_equal(results(second, [x]), results(first, [x]))
+
+
+def test_what_is_kept_has_no_digests_of_its_own(kept, tmp_path):
+    """The cache's code covers all of it: what a file without one says is not believed."""
+    heddle.compile(layers())
+    (path,) = (tmp_path / "cache").glob("program-*")
+    data = path.read_bytes()
+    artefact = memoryview(data[data.index(b"HEDDLE") :])
+    assert dict(section_table(artefact, is_authentic=True))
+    with pytest.raises(FormatError, match="F0104"):
+        dict(section_table(artefact))
 
 
 def test_what_is_not_kept(tmp_path, monkeypatch):

@@ -19,7 +19,8 @@ from heddle.runtime.native.library import set_num_threads
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.schedule import Schedule
-from heddle.tir.schedule.rules.rule import inline_maps
+from heddle.tir.schedule.rules import transpose as transpose_rule
+from heddle.tir.schedule.rules.rule import block_of, inline_maps
 from tests.unit.schedule.programs import chain
 
 TARGET = Target("llvm")
@@ -280,3 +281,35 @@ def test_results_do_not_depend_on_the_number_of_threads():
         kernel(*tensors)
         from_threads.append(tensors[-1].numpy().copy())
     assert np.array_equal(from_threads[0], from_threads[1])
+
+
+def scaled_by_channel(index):
+    """A map over (n, c / 16, y, x, c % 16) that reads a value for each channel."""
+    X = te.placeholder((dim(1), dim(4), dim(6), dim(6), dim(16)), name="X")
+    scale = te.placeholder((dim(1), dim(64), dim(1), dim(1)), name="scale")
+    Y = te.compute(X.shape, lambda n, o, y, x, i: X[n, o, y, x, i] * scale[0, index(o, i), 0, 0], name="Y")
+    return te.create_prim_func([X, scale, te.compute(Y.shape, lambda *i: Y[i] + 1.0, name="Z")])
+
+
+@pytest.mark.parametrize(
+    ("index", "asks"),
+    [
+        (lambda o, i: o * 16 + i, False),
+        (lambda o, i: i * 4 + o, True),
+        (lambda o, i: o * 16 + (15 - i), True),
+    ],
+    ids=["in order", "apart", "backwards"],
+)
+def test_maps_that_read_in_order_are_not_inlined_to_look_for_a_transpose(monkeypatch, index, asks):
+    asked = []
+    monkeypatch.setattr(transpose_rule, "inline_maps", lambda sch: (asked.append(sch), inline_maps(sch)))
+    assert transpose_rule.Transpose().apply(Schedule(scaled_by_channel(index)), TARGET) is None
+    assert bool(asked) == asks
+
+
+def test_rows_that_slide_are_read_in_order():
+    """x[i + j] moves along j as the result does."""
+    X = te.placeholder((dim(80),), name="X")
+    func = te.create_prim_func([X, te.compute((dim(16), dim(64)), lambda i, j: X[i + j], name="Y")])
+    sch = Schedule(func)
+    assert transpose_rule.transposed_axes(block_of(sch, sch.blocks()[0])) is None

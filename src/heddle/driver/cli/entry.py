@@ -12,6 +12,7 @@ from typing import Any
 from heddle.driver.cli.guard import ExitCode, guarded, report
 from heddle.driver.cli.interrupt import end_on_interrupt
 from heddle.driver.codes import D0401
+from heddle.support.background import settle
 from heddle.support.codes import S0702
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, MissingDependencyError
 from heddle.support.distribution import pip_install
@@ -83,4 +84,6 @@ def _command(args: list[str]) -> int:
         raise MissingDependencyError(
             D0401, f"the command line needs the package {error.name!r}", help=pip_install("cli")
         ) from error
-    return run_app(args)
+    code = run_app(args)
+    settle()  # here, where an interrupt still ends the program as it should
+    return code

@@ -7,11 +7,12 @@ threads; where they are few, or of free size, pieces of i do, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from heddle.arith import Analyzer
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import Add, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, SBlock
@@ -94,8 +95,21 @@ def _reads_as_it_writes(block: SBlock) -> bool:
     *_, j = store.indices
     if not any(axis.var is j and extent_of(axis.dom.extent) != 1 for axis in block.iter_vars):
         return False
-    loads = (node.indices for node in walk(store.value) if isinstance(node, BufferLoad) and node.indices)
-    return all(j not in free_vars(*((*i, last) if last is not j else i)) for *i, last in loads)
+    loads = (node for node in walk(store.value) if isinstance(node, BufferLoad))
+    return all(j not in free_vars(*_apart_from_steps(load, j)) for load in loads)
+
+
+def _apart_from_steps(load: BufferLoad, j: PrimExpr) -> Sequence[PrimExpr]:
+    """The indices without a `j` that is added to the last of them; later dimensions of one element do not
+    count. There one step of j is one element."""
+    sizes = (extent_of(size) for size in load.buffer.shape)
+    kept = [index for index, size in zip(load.indices, sizes, strict=True) if size != 1]
+    last = kept.pop() if kept else None
+    if isinstance(last, Add) and last.b is j:
+        kept.append(last.a)
+    elif last is not None and last is not j:
+        kept.append(last)
+    return kept
 
 
 def _loop_variables(sch: Schedule, handle: object) -> list[PrimExpr]:
@@ -127,7 +141,7 @@ def transposed_axes(block: SBlock) -> tuple[Var, Var] | None:
     axes = {axis.var for axis in block.iter_vars if extent_of(axis.dom.extent) != 1}
     places = [index for index in store.indices if not isinstance(index, Var) or index in axes]
     j = places[-1] if places else None
-    if not isinstance(j, Var) or j not in axes or not _fills_tiles(store):
+    if not isinstance(j, Var) or j not in axes or _reads_as_it_writes(block) or not _fills_tiles(store):
         return None
     found: set[Var] = set()
     others: set[Var] = set()
