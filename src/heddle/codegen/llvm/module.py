@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from heddle.codegen.codes import G0103
 from heddle.codegen.llvm.emit_memory import AliasScopes
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
+from heddle.codegen.llvm.object_code import AS_WRITTEN
 from heddle.codegen.llvm.parallel import ParallelLoops
 from heddle.codegen.llvm.program_builtins import emit_program_function
 from heddle.codegen.llvm.types import register_type
@@ -37,6 +38,8 @@ def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector
             emit_program_function(module, func)
         else:
             _emit_function(module, func, attributes)
+    if all(func.attrs.get(CALLING_CONV) == PROGRAM_CONV for func in funcs):
+        module.flag(AS_WRITTEN)
     return module.build()
 
 

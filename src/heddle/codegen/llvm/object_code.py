@@ -26,6 +26,9 @@ from heddle.support.frozen import frozen
 REQUEST_HEAD = struct.Struct("<QQ")
 ANSWER_HEAD = struct.Struct("<BQ")
 DONE, REFUSED = 0, 1
+AS_WRITTEN = "!heddle.as_written = !{}"
+"""Metadata of modules of straight calls, such as graph functions: LLVM's passes take as long as its code
+generator there, and find nothing that one would notice."""
 
 
 @frozen
@@ -53,9 +56,13 @@ def target_machine(options: MachineOptions) -> Any:
 
 
 def optimized(text: str, machine: Any, opt_level: int) -> Any:
-    """The module of a text after LLVM's passes. Raises: RuntimeError for a text that LLVM rejects."""
+    """The module of a text after LLVM's passes, of which one that is `AS_WRITTEN` needs none.
+
+    Raises: RuntimeError for a text that LLVM rejects.
+    """
     module = llvm.parse_assembly(text, llvm.create_context())
     module.verify()
+    opt_level = 0 if AS_WRITTEN in text else opt_level
     tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
     tuning.loop_vectorization = tuning.slp_vectorization = opt_level > 1
     tuning.loop_unrolling = tuning.loop_interleaving = True

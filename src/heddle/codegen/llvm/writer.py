@@ -20,6 +20,7 @@ class ModuleWriter:
         self._functions: list[str] = []
         self._attributes: dict[str, str] = {}
         self._metadata: list[str] = []
+        self._flags: list[str] = []
         self._shared: dict[str, str] = {}
         self.symbols = NameSupply()
 
@@ -60,6 +61,10 @@ class ModuleWriter:
             self._shared[text] = self.metadata(text)
         return self._shared[text]
 
+    def flag(self, text: str) -> None:
+        """A line of metadata that says something about the whole module."""
+        self._flags.append(text)
+
     def add_function(self, name: str, text: str) -> None:
         """A finished function; it replaces a declaration of its name."""
         self._declarations.pop(name, None)
@@ -85,6 +90,7 @@ class ModuleWriter:
             *self._functions,
             *groups,
             *self._metadata,
+            *self._flags,
         ]
         return "\n".join(parts) + "\n"
 
