@@ -23,11 +23,14 @@ from typing import Any
 
 import llvmlite
 
+from heddle.ir.expr import Constant
 from heddle.ir.module import IRModule
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef
 from heddle.ir.structural import labelled_digest
+from heddle.ir.tensor_values import keys_at_hand
 from heddle.ir.transform import PassContext
+from heddle.ir.visitor import walk_distinct
 from heddle.runtime.artefact import ALIGN_BYTES, section_table
 from heddle.runtime.artefact_file import artefact_pieces
 from heddle.runtime.kernel_module import CSourceModule
@@ -89,7 +92,9 @@ class ProgramCache:
 
 def program_name(mod: IRModule, target: Target, options: BuildOptions) -> str | None:
     """The file of a module's program; None for a module that has no key."""
-    digest = labelled_digest(mod)
+    nodes = walk_distinct(*mod.functions.values())
+    with keys_at_hand(node.data for node in nodes if isinstance(node, Constant)):
+        digest = labelled_digest(mod)
     if digest is None:
         return None
     parts = (

@@ -3,17 +3,41 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import sha256
+from types import MappingProxyType
 from typing import Any
 
 from heddle.ir.json_codec import register_value_codec
 from heddle.ir.structural import register_value_key
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
+from heddle.support.on_threads import map_on_threads
+
+_LARGE_BYTES = 1 << 20
+_keys: ContextVar[Mapping[int, bytes]] = ContextVar("_keys", default=MappingProxyType({}))
 
 
 def tensor_key(value: Tensor) -> bytes:
     """Equal for tensors of equal element type, shape and bits."""
+    return _keys.get().get(id(value)) or _key_of(value)
+
+
+@contextmanager
+def keys_at_hand(tensors: Iterable[Tensor]) -> Iterator[None]:
+    """The keys of large tensors are computed on all processors, and known meanwhile. Nobody may write into
+    the tensors then."""
+    large = {id(each): each for each in tensors if each.size_bytes >= _LARGE_BYTES}
+    token = _keys.set(dict(zip(large, map_on_threads(_key_of, list(large.values())), strict=True)))
+    try:
+        yield
+    finally:
+        _keys.reset(token)
+
+
+def _key_of(value: Tensor) -> bytes:
     head = f"{value.dtype}{tuple(value.shape)}".encode()
     return b"t" + sha256(value.raw_bytes()).digest() + head  # processors have instructions for it
 
