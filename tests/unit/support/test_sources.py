@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from heddle.support.sources import sources_digest
 
 
 @pytest.fixture
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A copy of two rooms and the files beside them."""
     for name in ("arith", "prim"):
         shutil.copytree(
@@ -21,12 +22,17 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         )
     shutil.copy(sources._PACKAGE / "__init__.py", tmp_path)
     monkeypatch.setattr(sources, "_PACKAGE", tmp_path)
-    return tmp_path
+    yield tmp_path
+    forget()
+
+
+def forget() -> None:
+    sources_digest.cache_clear()
+    sources._digest_of.cache_clear()
 
 
 def digests() -> tuple[str, str]:
-    sources_digest.cache_clear()
-    sources._digest_of.cache_clear()
+    forget()
     return sources_digest(), sources_digest("prim")
 
 
