@@ -286,6 +286,32 @@ def test_each_known_difference_is_there_and_needed(rule):
     assert is_there
 
 
+def test_a_loop_whose_body_has_a_known_difference_is_answered_turn_by_turn():
+    """Gelu of float64, on which both peers are 1e-8 off, and the rows that it gives."""
+    integer, logical, double = onnx.TensorProto.INT64, onnx.TensorProto.BOOL, onnx.TensorProto.DOUBLE
+    info = helper.make_tensor_value_info
+    body = helper.make_graph(
+        [
+            helper.make_node("Gelu", ["x"], ["y"], approximate="tanh"),
+            helper.make_node("Add", ["y", "beside"], ["row"]),
+            helper.make_node("Identity", ["goes"], ["on"]),
+        ],
+        "body",
+        [info("i", integer, []), info("goes", logical, []), info("x", double, [])],
+        [info("on", logical, []), info("y", double, []), info("row", double, [])],
+    )
+    node = helper.make_node("Loop", ["trips", "", "x0"], ["last", "rows"], body=body)
+    given = {"trips": np.asarray(3), "x0": np.asarray(0.7), "beside": np.asarray(0.25)}
+    last, rows = oracle.evaluate(node, given, 20)
+    x, wanted = 0.7, []
+    for _ in range(3):
+        x = 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        wanted.append(x + 0.25)
+    assert last == pytest.approx(x, rel=1e-15) and rows == pytest.approx(wanted, rel=1e-15)
+    with pytest.raises(oracle.Refused):
+        oracle.evaluate(node, given | {"trips": np.asarray(0)}, 20)
+
+
 def test_a_fault_shrinks_to_the_node_that_makes_it(monkeypatch, tmp_path):
     """Every graph that holds a Tanh counts as wrong."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, NodeProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from packaging.version import Version
 
@@ -139,6 +139,10 @@ def _by_branch(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[An
     """The branch that an If takes, node by node: in it, too, a peer may depart from the standard."""
     chosen = "then_branch" if bool(given[node.input[0]]) else "else_branch"
     (body,) = (attr.g for attr in node.attribute if attr.name == chosen)
+    return _by_nodes(body, given, opset)
+
+
+def _by_nodes(body: GraphProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     table = dict(given) | {item.name: numpy_helper.to_array(item) for item in body.initializer}
     for inner in body.node:
         made = evaluate(inner, {name: table[name] for name in used_names(inner)}, opset)
@@ -146,10 +150,45 @@ def _by_branch(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[An
     return [table[output.name] for output in body.output]
 
 
+MOST_TURNS = 100
+
+
+def _by_turns(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
+    """A Loop, turn by turn and node by node."""
+    (body,) = (attr.g for attr in node.attribute if attr.name == "body")
+    trips, condition, *names = node.input
+    turns = int(given[trips]) if trips else MOST_TURNS
+    goes_on = bool(given[condition]) if condition else True
+    carried, rows, number = [given[name] for name in names], [], 0
+    while goes_on and number < turns:
+        if number == MOST_TURNS:
+            raise Refused("a loop of many turns, node by node")
+        values = [np.asarray(number, np.int64), np.asarray(goes_on), *carried]
+        own = dict(zip((each.name for each in body.input), values, strict=True))
+        going, *made = _by_nodes(body, dict(given) | own, opset)
+        carried, goes_on, number = made[: len(names)], bool(going), number + 1
+        rows.append(made[len(names) :])
+    collected = list(zip(*rows, strict=True))
+    of_one_shape = all(len({row.shape for row in each}) == 1 for each in collected)
+    if len(carried) + len(collected) < len(node.output) or not of_one_shape:
+        raise Refused("rows of a loop that does not run, or of several shapes")
+    results = [*carried, *map(np.stack, collected)]
+    return [value for name, value in zip(node.output, results, strict=False) if name]
+
+
+def _may_depart(node: NodeProto) -> bool:
+    """Whether a peer may depart from the standard in a node of a body."""
+    known = {name for rule in known_differences() for name in rule["operators"]}
+    inner = [each for attr in node.attribute for each in attr.g.node]
+    return any(each.op_type in known or _may_depart(each) for each in inner)
+
+
 def _answer(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     if node.op_type == "If":
         return _by_branch(node, given, opset)
     rule = _difference(node, given, opset)
+    if node.op_type == "Loop" and (rule is None or rule["answer"] != "none") and _may_depart(node):
+        return _by_turns(node, given, opset)
     if rule is not None:
         explained[rule["name"]] += 1
         if rule["answer"] == "none":
