@@ -231,16 +231,21 @@ class Analyzer:
         return is_nonneg(self._know, form, depth)
 
     def can_prove_equal(self, a: Any, b: Any) -> bool:
+        """Whether two scalar expressions (or numbers) have one value, as far as is known. False: it is not
+        proved."""
         a, b = as_expr(a), as_expr(b)
         return a is b or self.can_prove(equal(a, b))
 
     def equal(self, a: Any, b: Any) -> bool:
+        """The same as `can_prove_equal`."""
         return self.can_prove_equal(a, b)
 
     def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
+        """Whether an expression is proved to be at least a number."""
         return self.can_prove(greater_equal(expr, lower_bound))
 
     def can_prove_less(self, expr: Any, upper_bound: int) -> bool:
+        """Whether an expression is proved to be below a number."""
         return self.can_prove(less(expr, upper_bound))
 
     def try_compare(self, a: Any, b: Any, propagate_inequalities: bool = True) -> CompareResult:

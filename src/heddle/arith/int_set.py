@@ -25,9 +25,11 @@ class IntSet(Node):
     __slots__ = ()
 
     def is_nothing(self) -> bool:
+        """Whether the set is known to be empty."""
         return False
 
     def is_everything(self) -> bool:
+        """Whether the set holds every integer."""
         return False
 
     @staticmethod
@@ -38,23 +40,28 @@ class IntSet(Node):
 
     @staticmethod
     def single_point(value: Any) -> IntervalSet:
+        """The set of one value: an expression or a number."""
         point = as_expr(value)
         return IntervalSet(point, point)
 
     @staticmethod
     def from_range(dom: Range) -> IntervalSet:
+        """The values `dom.min` to below `dom.min + dom.extent`."""
         return IntervalSet(dom.min, subtract(add(dom.min, dom.extent), 1))
 
     @staticmethod
     def from_min_extent(low: Any, extent: Any) -> IntervalSet:
+        """The values `low` to below `low + extent`."""
         return IntSet.from_range(Range.from_min_extent(low, extent))
 
     @staticmethod
     def everything() -> IntervalSet:
+        """All integers."""
         return IntervalSet(neg_inf, pos_inf)
 
     @staticmethod
     def nothing() -> IntervalSet:
+        """The empty set."""
         return IntervalSet(pos_inf, neg_inf)
 
 
@@ -72,19 +79,24 @@ class IntervalSet(IntSet):
 
     @property
     def min(self) -> PrimExpr:
+        """The least value: an expression, or `neg_inf`."""
         return self.min_value
 
     @property
     def max(self) -> PrimExpr:
+        """The greatest value, which is in the set: an expression, or `pos_inf`."""
         return self.max_value
 
     def is_nothing(self) -> bool:
+        """Whether an end says that the set is empty; ends that are expressions do not."""
         return self.min_value is pos_inf or self.max_value is neg_inf
 
     def is_everything(self) -> bool:
+        """Whether neither end is known."""
         return self.min_value is neg_inf and self.max_value is pos_inf
 
     def is_single_point(self) -> bool:
+        """Whether both ends are one and the same expression."""
         return self.min_value is self.max_value
 
 
@@ -108,6 +120,7 @@ def to_interval(value: Any) -> Interval:
 
 
 def from_interval(interval: Interval) -> IntervalSet:
+    """The set of an interval, whose missing ends are infinite."""
     if interval.empty:
         return IntSet.nothing()
     low = neg_inf if interval.low is None else interval.low

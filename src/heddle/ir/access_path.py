@@ -15,22 +15,28 @@ class AccessPath:
 
     @staticmethod
     def root() -> AccessPath:
+        """The path to the structure itself."""
         return AccessPath()
 
     def attr(self, name: str) -> AccessPath:
+        """The path to a field of what this one leads to."""
         return AccessPath((*self.steps, name))
 
     def array_item(self, index: int) -> AccessPath:
+        """The path to an item of a tuple, by its position from 0."""
         return AccessPath((*self.steps, index))
 
     def map_item(self, key: object) -> AccessPath:
+        """The path to the value of a key."""
         return AccessPath((*self.steps, ("key", str(key))))
 
     @property
     def parent(self) -> AccessPath | None:
+        """The path without its last step; None for the root."""
         return AccessPath(self.steps[:-1]) if self.steps else None
 
     def is_prefix_of(self, other: AccessPath) -> bool:
+        """Whether another path begins with this one; each path is a prefix of itself."""
         return other.steps[: len(self.steps)] == self.steps
 
     def __str__(self) -> str:

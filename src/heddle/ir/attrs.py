@@ -42,12 +42,15 @@ class Attrs(Node):
             ) from None
 
     def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or `default`."""
         return self.values.get(name, default)
 
     def get_int(self, name: str) -> int:
+        """The value of a name as an integer. Raises: KeyError where there is none."""
         return int(self[name])
 
     def get_str(self, name: str) -> str:
+        """The value of a name as a string. Raises: KeyError where there is none."""
         return str(self[name])
 
     def __contains__(self, name: str) -> bool:
@@ -63,15 +66,19 @@ class Attrs(Node):
         return len(self.values) > 0
 
     def keys(self) -> Iterator[str]:
+        """The names."""
         return iter(self.values)
 
     def items(self) -> ItemsView[str, Any]:
+        """Pairs of a name and its value."""
         return self.values.items()
 
     def with_attr(self, name: str, value: Any) -> Attrs:
+        """These attributes and one more, or another value of one."""
         return Attrs(self.values.with_item(name, freeze(value)))
 
     def without(self, *names: str) -> Attrs:
+        """These attributes without some names; those that are not there do not matter."""
         return Attrs(self.values.without(*names))
 
 

@@ -82,9 +82,11 @@ class BaseFunc(Expr):
         return self._with_attrs(attrs)
 
     def without_attr(self, name: str) -> Any:
+        """The function without an attribute, if it has it."""
         return self._with_attrs(self.attrs.without(name))
 
     def with_attrs(self, attrs: dict[str, Any] | Attrs) -> Any:
+        """The function with these attributes and no others."""
         return self._with_attrs(attrs_of(attrs))
 
     def _with_attrs(self, attrs: Attrs) -> Any:
@@ -112,10 +114,12 @@ class Var(GraphExpr):
 
     @property
     def name(self) -> str:
+        """The same as `name_hint`."""
         return self.name_hint
 
     @property
     def type_annotation(self) -> Type | None:
+        """The same as `ty`."""
         return self.ty
 
 
@@ -213,6 +217,7 @@ class Call(_Compound):
 
     @property
     def type_args(self) -> tuple[Type, ...]:
+        """The same as `ty_args`."""
         return self.ty_args
 
 
@@ -246,6 +251,7 @@ class StringImm(Expr):
 
     @property
     def ty(self) -> Type:
+        """Nothing is said of the type."""
         return AnyType()
 
 
@@ -255,6 +261,7 @@ class DataTypeImm(Expr):
 
     @property
     def ty(self) -> Type:
+        """Nothing is said of the type."""
         return AnyType()
 
 
@@ -278,6 +285,7 @@ class Function(BaseFunc):
 
     @property
     def ret_type(self) -> Type | None:
+        """The same as `ret_ty`: what was written; None where nothing was."""
         return self.ret_ty
 
     def __post_init__(self) -> None:

@@ -26,6 +26,8 @@ def verify_function(func: BaseFunc, mod: IRModule) -> list[Diagnostic]:
 
 
 def verify_module(mod: IRModule) -> list[Diagnostic]:
+    """What breaks the rules of their dialects in the functions of a module, in its order; empty for a good
+    one."""
     return [finding for func in mod.functions.values() for finding in verify_function(func, mod)]
 
 
@@ -118,6 +120,7 @@ class PassTimingInstrument(PassInstrument):
         self.times_s.append((info.name, time.perf_counter() - self._starts.pop()))
 
     def render(self) -> str:
+        """A line for each pass that ran: milliseconds and name."""
         return "\n".join(f"{seconds * 1e3:10.2f} ms  {name}" for name, seconds in self.times_s)
 
 

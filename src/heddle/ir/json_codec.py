@@ -117,6 +117,7 @@ def _referred(node: Node) -> list[Node]:
 
 
 def span_to_json(span: Span | None) -> Any:
+    """A span as JSON has it; a source's text is left out."""
     if span is None:
         return None
     if isinstance(span, SourceSpan):
@@ -129,6 +130,8 @@ def span_to_json(span: Span | None) -> Any:
 
 
 def span_from_json(data: Any) -> Span | None:
+    """The span that `span_to_json` wrote. Raises: what a damaged text leads to (KeyError, TypeError,
+    ValueError)."""
     if data is None:
         return None
     if "file" in data:

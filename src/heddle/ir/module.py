@@ -77,6 +77,7 @@ class IRModule(Node):
         return self.functions[key]
 
     def get(self, name: str | GlobalVar) -> Any:
+        """The function of a name or a GlobalVar; None where there is none."""
         return self.functions.get(name if isinstance(name, GlobalVar) else GlobalVar(name))
 
     def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, func: BaseFunc | TypeData) -> None:
@@ -111,9 +112,11 @@ class IRModule(Node):
         return MissingNameError(I0301, f"the module has no function {name!r}", help=did_you_mean(name, known))
 
     def functions_items(self) -> Iterator[tuple[GlobalVar, Any]]:
+        """Pairs of a GlobalVar and its function, in the module's order."""
         return iter(self.functions.items())
 
     def get_global_var(self, name: str) -> GlobalVar:
+        """The GlobalVar of a name. Raises: as `mod[name]` where there is none."""
         found: GlobalVar | None = next((var for var in self.functions if var.name_hint == name), None)
         if found is None:
             raise self._missing(name)
@@ -139,6 +142,7 @@ class IRModule(Node):
         return self.type_definition(name).header
 
     def get_global_type_vars(self) -> list[GlobalTypeVar]:
+        """The names of the data types, in order."""
         return list(self.type_definitions)
 
     def get_type(self, name: str) -> tuple[Any, ...]:
@@ -162,15 +166,20 @@ class IRModule(Node):
         STANDARD_TEXTS[file_name](self)
 
     def get_global_vars(self) -> list[GlobalVar]:
+        """The names of the functions, in order."""
         return list(self.functions)
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
+        """Put a function in the place of another, or add it: `mod[var] = func`."""
         self[var] = func
 
     def update_type_def(self, header: GlobalTypeVar, definition: TypeData) -> None:
+        """Put a data type in the place of another, or add it."""
         self[header] = definition
 
     def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
+        """Take over the functions and data types of a module, or functions by name. Those of one name are
+        replaced."""
         if isinstance(other, IRModule):
             for header, definition in other.type_definitions.items():
                 self[header] = definition
@@ -182,12 +191,15 @@ class IRModule(Node):
         return replace(self, functions=Map(functions))
 
     def clone(self) -> IRModule:
+        """A module with the same functions, which changes by itself."""
         return replace(self)
 
     def with_attr(self, name: str, value: Any) -> IRModule:
+        """The module with an attribute more, or another value of one."""
         return replace(self, attrs=self.attrs.with_attr(name, value))
 
     def without_attr(self, name: str) -> IRModule:
+        """The module without an attribute, if it has it."""
         return replace(self, attrs=self.attrs.without(name))
 
     def with_global_info(self, name: str, infos: Sequence[Any]) -> IRModule:
@@ -199,6 +211,7 @@ class IRModule(Node):
         self.set_derived("global_infos", self.global_infos.with_item(name, tuple(infos)))
 
     def get_attr(self, name: str) -> Any:
+        """The value of an attribute; None where there is none."""
         return self.attrs.get(name)
 
     def names(self) -> NameSupply:

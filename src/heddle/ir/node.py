@@ -116,6 +116,7 @@ class Node(Shown):
         return cls(*values, span=span)
 
     def same_as(self, other: object) -> bool:
+        """Whether both are one object."""
         return self is other
 
     def set_derived(self, name: str, value: Any) -> None:
@@ -216,9 +217,11 @@ class Map(Mapping[Any, Any]):
         return id(self)
 
     def with_item(self, key: Any, value: Any) -> Map:
+        """The map with one pair more, or another value of a key."""
         return Map({**self._items, key: value})
 
     def without(self, *keys: Any) -> Map:
+        """The map without some keys; those that are not there do not matter."""
         return Map({k: v for k, v in self._items.items() if k not in keys})
 
 

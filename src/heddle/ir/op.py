@@ -30,6 +30,7 @@ class Op(Expr):
 
     @property
     def ty(self) -> None:
+        """None: an operator is no value."""
         return None
 
     @property
@@ -50,10 +51,12 @@ class Op(Expr):
 
     @staticmethod
     def list_op_names() -> list[str]:
+        """The names of all operators that are declared now, sorted."""
         return sorted(OP_RECORDS)
 
     @property
     def record(self) -> Any:
+        """What is declared for the operator. Raises: KeyError for an unknown name."""
         return OP_RECORDS[self.name]
 
     def __eq__(self, other: object) -> bool:

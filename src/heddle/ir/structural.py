@@ -29,6 +29,7 @@ VALUE_KEYS: dict[type, Callable[[Any], bytes]] = {}
 
 
 def register_value_key(cls: type, key: Callable[[Any], bytes]) -> None:
+    """Say how values of a class that are no nodes are told apart: values of equal keys are equal."""
     VALUE_KEYS[cls] = key
 
 
@@ -223,6 +224,8 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
+    """Whether two nodes (or tuples, maps, plain values) are the same but for the names of what they define.
+    With `map_free_vars` variables that neither defines may differ, one for one."""
     return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars) is None
 
 
@@ -405,4 +408,5 @@ def structural_start(value: Any) -> bytes:
 
 
 def structural_hash(value: Any, map_free_vars: bool = False) -> int:
+    """A number of 64 bits that is equal where `structural_equal` holds with the same `map_free_vars`."""
     return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")

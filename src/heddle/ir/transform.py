@@ -35,6 +35,7 @@ is not known yet."""
 
 
 def declare_config(key: str, meaning: str) -> str:
+    """Let a PassContext take a key in its `config`; `meaning` is for messages. Returns the key."""
     CONFIG_KEYS.add(key, meaning)
     return key
 
@@ -98,6 +99,7 @@ class CodeMade:
 
     @property
     def seconds(self) -> float:
+        """From the loop function to its object code."""
         return self.lowering_s + self.llvm_s
 
 
@@ -128,6 +130,7 @@ class PassContext:
 
     @staticmethod
     def current() -> PassContext:
+        """The innermost context that is entered in this thread or task; the default one outside of all."""
         return _current.get() or _DEFAULT
 
     def __enter__(self) -> PassContext:
@@ -142,6 +145,7 @@ class PassContext:
             instrument.exit_pass_ctx()
 
     def allows(self, info: PassInfo) -> bool:
+        """Whether a pass runs: it is required, or neither disabled nor above `opt_level`."""
         if info.name in self.required_pass:
             return True
         return info.name not in self.disabled_pass and self.opt_level >= info.opt_level
@@ -182,6 +186,7 @@ class Pass(ABC):
 
     @property
     def info(self) -> PassInfo:
+        """Its name, level, what it requires and establishes."""
         kind = type(self)
         return PassInfo(kind.__name__, kind.opt_level, kind.requires, established=kind.establishes)
 
@@ -310,6 +315,7 @@ class Sequential(Pass):
 
     @property
     def info(self) -> PassInfo:
+        """The name alone: each of its passes has an info of its own."""
         return PassInfo(self.name)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
@@ -330,6 +336,7 @@ class CallbackPass(Pass):
 
     @property
     def info(self) -> PassInfo:
+        """What it was declared with."""
         return self.pass_info
 
     @property

@@ -77,6 +77,7 @@ class Constructor(Expr):
 
     @property
     def ty(self) -> Type | None:
+        """None: a constructor's type is that of its data type."""
         return None
 
     def __eq__(self, other: object) -> bool:
@@ -114,6 +115,7 @@ class TypeData(Type):
             item.set_derived("tag", type_prefix(self.header.name_hint) << 24 | place)
 
     def constructor(self, name: str) -> Constructor | None:
+        """The constructor of a name; None where there is none."""
         return next((item for item in self.constructors if item.name_hint == name), None)
 
 

@@ -96,14 +96,17 @@ class FuncType(Type):
 
     @property
     def arg_types(self) -> tuple[Type, ...]:
+        """The types of the parameters; empty where nothing is known of them."""
         return self.params or ()
 
     @property
     def ret_type(self) -> Type:
+        """The same as `ret`."""
         return self.ret
 
     @staticmethod
     def opaque_func(*, ret: Type | None = None, purity: bool = False) -> FuncType:
+        """The type of a function of whose parameters nothing is known. `purity`: it has no effects."""
         return FuncType(None, ret if ret is not None else AnyType(), purity)
 
     @staticmethod
@@ -113,4 +116,5 @@ class FuncType(Type):
 
     @property
     def is_opaque(self) -> bool:
+        """Whether nothing is known of the parameters."""
         return self.params is None

@@ -42,9 +42,11 @@ class Visitor(Dispatch):
     """Visits for effect, parents before children."""
 
     def visit(self, node: Any) -> None:
+        """Call the method for the node's class, or for the nearest class above it that has one."""
         (self._methods.get(type(node)) or self._method(type(node)))(self, node)
 
     def default(self, node: Any) -> None:
+        """What is done for a node without a method of its own: its children are visited."""
         for child in children(node):
             self.visit(child)
 
@@ -53,6 +55,7 @@ class Rewriter(Dispatch):
     """Builds a changed tree; nodes made on the way take the span of the node they replace."""
 
     def visit(self, node: Any) -> Any:
+        """What the method for the node's class makes of it; nodes that are made there take its span."""
         method = self._methods.get(type(node)) or self._method(type(node))
         if method is Rewriter.default:
             return map_children(node, self.visit)
@@ -62,6 +65,7 @@ class Rewriter(Dispatch):
             return method(self, node)
 
     def default(self, node: Any) -> Any:
+        """What is done for a node without a method of its own: its children are rewritten."""
         return map_children(node, self.visit)
 
 

@@ -63,6 +63,7 @@ class Diagnostic:
     severity: str = "error"
 
     def render(self) -> str:
+        """The message as text of several lines: code, place, excerpt, notes, hint."""
         lines = [f"{self.severity}[{self.code.name}]: {self.message}"]
         if self.span is not None:
             lines.append(f"  --> {self.span.place()}")
@@ -96,6 +97,7 @@ class HeddleError(Exception):
 
     @property
     def code(self) -> str:
+        """The code of the first message, such as "R0308"."""
         return self.diagnostics[0].code.name
 
     def add_place(self, what: str, span: Span | None) -> None:
@@ -113,6 +115,7 @@ class HeddleError(Exception):
         self.args = (self.render(),)
 
     def render(self) -> str:
+        """All messages as text."""
         return "\n".join(diagnostic.render() for diagnostic in self.diagnostics)
 
 

@@ -71,6 +71,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+    """Write a whole file or nothing. Raises: UsageError S0101 where the path cannot be written."""
     with atomic_writer(path) as file:
         file.write(data)
 

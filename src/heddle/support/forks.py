@@ -56,9 +56,11 @@ class ForkLock:
         self._lock.release()
 
     def acquire(self) -> None:
+        """Wait for the lock and take it."""
         self._lock.acquire()
 
     def release(self) -> None:
+        """Give the lock back. Raises: RuntimeError where nobody holds it."""
         self._lock.release()
 
 

@@ -19,9 +19,11 @@ class NameSupply:
         return name in self._taken
 
     def reserve(self, name: str) -> None:
+        """Never give this name."""
         self._taken.add(name)
 
     def fresh(self, hint: str) -> str:
+        """A name that was not given before: the hint, else the hint and a number."""
         if hint not in self._taken:
             self._taken.add(hint)
             return hint

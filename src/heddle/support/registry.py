@@ -77,14 +77,17 @@ class Registry(Generic[V]):
         return value
 
     def get(self, name: str) -> V | None:
+        """The entry of a name; None where there is none."""
         self._fill_for(name)
         return self._entries.get(name)
 
     def remove(self, name: str) -> None:
+        """Forget an entry; one that is not there does not matter."""
         self._entries.pop(name, None)
         self._places.pop(name, None)
 
     def place(self, name: str) -> str:
+        """Where an entry was added, as "file:line". Raises: KeyError where it is unknown."""
         return self._places[name]
 
     def __getitem__(self, name: str) -> V:
@@ -107,5 +110,7 @@ class Registry(Generic[V]):
         return len(self._entries)
 
     def items(self) -> Iterator[tuple[str, V]]:
+        """Pairs of a name and its entry, in the order in which they were added. The registry may change
+        meanwhile."""
         self.fill()
         return iter(list(self._entries.items()))

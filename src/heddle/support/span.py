@@ -32,6 +32,7 @@ class Source:
     first_line: int = 1
 
     def line(self, number: int) -> str:
+        """A line of the text by its number; empty outside of it."""
         lines = _lines(self.text)
         index = number - self.first_line
         return lines[index] if 0 <= index < len(lines) else ""
@@ -48,9 +49,11 @@ class SourceSpan:
     end_column: int
 
     def place(self) -> str:
+        """Where it begins, as "file:line:column"."""
         return f"{self.source.name}:{self.line}:{self.column}"
 
     def excerpt(self) -> list[str]:
+        """The line it begins in, and carets below; nothing where the text is not at hand."""
         text = self.source.line(self.line)
         if not text:
             return []
@@ -69,9 +72,11 @@ class ModelSpan:
     op: str
 
     def place(self) -> str:
+        """The model's file, the node and its operator."""
         return f'{self.model} node "{self.node}" ({self.op})'
 
     def excerpt(self) -> list[str]:
+        """Nothing: a model has no lines."""
         return []
 
 
@@ -82,9 +87,11 @@ class TextSpan:
     text: str
 
     def place(self) -> str:
+        """The text."""
         return self.text
 
     def excerpt(self) -> list[str]:
+        """Nothing."""
         return []
 
 
@@ -96,11 +103,13 @@ class DerivedSpan:
     origins: tuple[Span, ...]
 
     def place(self) -> str:
+        """Where the first three origins are, and what made one of them."""
         names = ", ".join(origin.place() for origin in self.origins[:3])
         more = f" and {len(self.origins) - 3} more" if len(self.origins) > 3 else ""
         return f"{names}{more} (by {self.by})"
 
     def excerpt(self) -> list[str]:
+        """That of the first origin."""
         return self.origins[0].excerpt() if self.origins else []
 
 

@@ -17,17 +17,22 @@ class TempDirectory:
 
     @property
     def path(self) -> Path:
+        """The folder."""
         return Path(self.temp_dir)
 
     def relpath(self, name: str) -> str:
+        """The path of a name inside the folder."""
         return str(self.path / name)
 
     def listdir(self) -> list[str]:
+        """The names in the folder, sorted."""
         return sorted(entry.name for entry in self.path.iterdir())
 
     def remove(self) -> None:
+        """Remove the folder and all in it."""
         self._folder.cleanup()
 
 
 def tempdir() -> TempDirectory:
+    """A new folder that goes with the object, at the latest with the process."""
     return TempDirectory()

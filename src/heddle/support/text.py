@@ -19,10 +19,12 @@ class TextBuilder:
         self.spans: list[Span | None] = []
 
     def line(self, text: str = "") -> None:
+        """Add a line at the present depth; an empty one has no spaces."""
         self._lines.append("    " * self._level + text if text else "")
         self.spans.append(self._span)
 
     def lines(self, text: str) -> None:
+        """Add each line of a text."""
         for line in text.splitlines():
             self.line(line)
 
@@ -40,6 +42,7 @@ class TextBuilder:
 
     @contextmanager
     def indented(self) -> Iterator[None]:
+        """Lines that are added meanwhile stand four spaces deeper."""
         self._level += 1
         try:
             yield
@@ -48,7 +51,9 @@ class TextBuilder:
 
     @property
     def num_lines(self) -> int:
+        """How many lines there are."""
         return len(self._lines)
 
     def build(self) -> str:
+        """The text, without a line break at its end."""
         return "\n".join(self._lines)

@@ -121,6 +121,27 @@ def test_triangles(shape, is_free):
         agree(lambda x, k=diagonal: op.triu(x, k), [x], np.triu(x, diagonal), is_free)
 
 
+def normalised(x, size):
+    """LRN along the second axis, by numpy."""
+    wide = np.pad(x.astype("float64") ** 2, ((0, 0), (size // 2, size // 2), (0, 0), (0, 0)))
+    around = sum(wide[:, k : k + x.shape[1]] for k in range(size))
+    return x / (1.0 + 1e-4 * around / size) ** 0.75
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 9])
+@pytest.mark.parametrize("pixels", [1, 3])
+def test_windows_wider_than_the_axis(size, pixels):
+    """Of fewer channels than half a window the last cut lies before the first channel."""
+    dims = [[SizeVar("n"), SizeVar("channels"), IntImm("int64", 1), SizeVar("pixels")]]
+    machine = machine_of(lambda x: op.nn.lrn(x, size=size, alpha=1e-4, beta=0.75, bias=1.0), dims)
+    rng = np.random.default_rng()
+    for channels in range(8):
+        x = 30 * rng.standard_normal((6, channels, 1, pixels)).astype("float32")
+        for threads in (1, 2):
+            set_num_threads(threads)
+            np.testing.assert_allclose(machine["main"](x).numpy(), normalised(x, size), rtol=2e-5)
+
+
 def first_of_greatest(x):
     """With a column of its own after the last, which only empty rows take."""
     dims = x.ty.dims

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heddle import te
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import is_const_int
+from heddle.prim.nodes import SizeVar, is_const_int
 from heddle.script import from_source
 from heddle.support.diagnostics import HeddleError
 from heddle.tir.schedule import Schedule, ScheduleError
@@ -30,6 +31,44 @@ def test_partition_of_symbolic_and_reduction_loops(loop):
     sch = Schedule(before)
     sch.loop_partition(sch.get_loops("C")[loop], [2, None, 1])
     check(before, sch)
+
+
+FREE_FACTORS = {
+    "all but the last two": lambda n: [n - 2, 1, None],
+    "one, then all but three": lambda n: [1, n - 3, None],
+    "two that may be negative": lambda n: [n - 4, 2 - n, None],
+    "the rest in between": lambda n: [n - 5, None, 2],
+    "half": lambda n: [n // 2, None],
+    "more than all": lambda n: [n - 1, n - 1, None],
+}
+
+
+@pytest.mark.parametrize("factors", FREE_FACTORS)
+def test_factors_of_free_sizes_may_be_negative(factors):
+    """Such a part has no iteration; none of the others begins before the loop does."""
+    before = chain()
+    sch = Schedule(before)
+    loop = sch.get_loops("F")[0]
+    sch.loop_partition(loop, FREE_FACTORS[factors](sch.get(loop).extent))
+    check(before, sch, sizes=range(7), replay=False)
+
+
+@pytest.mark.parametrize("factors", [[None, 6], [None, 7]], ids=str)
+def test_a_reduction_is_initialised_or_the_cut_refused(factors):
+    """The first part, which would do it, has no iteration."""
+    sch = Schedule(matmul(n=3, k=6))
+    with pytest.raises(ScheduleError, match=r"T0420.*initialises"):
+        sch.loop_partition(sch.get_loops("C")[2], factors)
+
+
+def test_a_free_first_part_initialises_no_reduction():
+    A = te.placeholder((SizeVar("n"),), name="A")
+    r = te.reduce_axis((0, A.shape[0]), name="r")
+    sch = Schedule(te.create_prim_func([A, te.compute((1,), lambda i: te.sum(A[r], axis=r), name="C")]))
+    loop = sch.get_loops("C")[1]
+    with pytest.raises(ScheduleError, match=r"T0420.*initialises"):
+        sch.loop_partition(loop, [sch.get(loop).extent - 1, None])
+    assert len(sch.loop_partition(loop, [2, None])) == 2
 
 
 @pytest.mark.parametrize(("rows", "factor"), [(7, 3), (6, 3), (5, 5), (4, 1), (9, 8)])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.prim.nodes import IntImm, PrimExpr, Var, as_expr, constant, is_const_int
-from heddle.prim.ops import maximum, minimum
+from heddle.prim.ops import greater_equal, maximum, minimum
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import blocks_in
@@ -22,12 +23,15 @@ def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tup
     """for i in range(n): f(i)   →   for i_0 in range(0, 4): f(i_0);  for i_1 in range(4, n): f(i_1)
 
     Each factor is how many iterations one of the loops takes; one may be None, which takes what is left.
-    Together they must be all. A reduction is initialised in the first loop, or in the one that has the only
-    iteration.
+    Together they must be all. A factor that may be negative counts as zero where it is. A reduction is
+    initialised in the first loop, or in the one that has the only iteration.
+
+    Raises: ScheduleError T0420 for factors that cannot be all, or where nothing would initialise a reduction.
     """
     place = find_loop(func, loop_var)
     loop: For = place.stmt
-    bounds = _bounds(func, loop, factors, analyzer_at(place).simplify)
+    analyzer = analyzer_at(place)
+    bounds = _bounds(func, loop, factors, analyzer)
     made: list[Stmt] = []
     new_vars: list[Var] = []
     for k, (low, high) in enumerate(bounds):
@@ -35,6 +39,14 @@ def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tup
         assert isinstance(source, For)
         begins = is_const_int(high - low, 1) if is_const_int(loop.extent, 1) else k == 0
         body = source.body if begins else _without_inits(func, source)
+        if body is not source.body and not _runs_first(factors[0], bounds[0], loop, analyzer):
+            raise ScheduleError(
+                T0420,
+                f"the first part of loop {loop_var.name!r} initialises a reduction and may have no iteration",
+                func,
+                loop,
+                help="let the first factor be a number",
+            )
         var = Var(f"{loop_var.name}_{k}", loop_var.dtype)
         body = StmtSubstituter({source.loop_var: var}).visit(body)
         made.append(replace(source, loop_var=var, min=low, extent=high - low, body=body))
@@ -43,9 +55,10 @@ def loop_partition(func: PrimFunc, loop_var: Var, factors: Sequence[Any]) -> tup
 
 
 def _bounds(
-    func: PrimFunc, loop: For, factors: Sequence[Any], simplify: Any
+    func: PrimFunc, loop: For, factors: Sequence[Any], analyzer: Analyzer
 ) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Where each loop begins and ends, never beyond the whole loop's end."""
+    """Where each loop begins and ends: never before the whole loop's begin, never beyond its end. The first
+    does not run where its end is negative, as that of the first n - 2 of n iterations."""
     dtype, extent = loop.loop_var.dtype, loop.extent
     if not is_const_int(loop.min, 0) or sum(f is None for f in factors) > 1 or not factors:
         raise ScheduleError(
@@ -54,17 +67,20 @@ def _bounds(
     sizes = [None if f is None else as_expr(f, dtype) for f in factors]
     if any(isinstance(size, IntImm) and size.value <= 0 for size in sizes):
         raise ScheduleError(T0420, f"factors {list(factors)}: expected positive numbers", func, loop)
+    simplify = analyzer.simplify
+    sizes[1:] = [size if size is None else _not_negative(size, analyzer) for size in sizes[1:]]
     known: PrimExpr = constant(0, dtype)
     for size in sizes:
         known = known if size is None else known + size
     rest = simplify(maximum(extent - known, 0))
-    bounds, begin = [], constant(0, dtype)
+    bounds, begin, taken = [], constant(0, dtype), constant(0, dtype)
     for size in sizes:
-        end = simplify(minimum(begin + (rest if size is None else size), extent))
+        taken = simplify(taken + (rest if size is None else size))
+        end = simplify(minimum(taken, extent))
         bounds.append((begin, end))
-        begin = end
-    end = simplify(extent - begin)
-    if None not in factors and not is_const_int(end, 0):
+        begin = simplify(_not_negative(end, analyzer))
+    left = simplify(extent - begin)
+    if None not in factors and not is_const_int(left, 0):
         raise ScheduleError(
             T0420,
             f"factors {list(factors)} may leave out iterations of loop {loop.loop_var.name!r}",
@@ -73,6 +89,16 @@ def _bounds(
             help="leave one factor open (None)",
         )
     return bounds
+
+
+def _runs_first(factor: Any, bounds: tuple[PrimExpr, PrimExpr], loop: For, analyzer: Analyzer) -> bool:
+    """Whether the first part has an iteration wherever the whole loop has one."""
+    size = bounds[1] - bounds[0] if factor is None else as_expr(factor, loop.loop_var.dtype)
+    return analyzer.can_prove(greater_equal(size, 1))
+
+
+def _not_negative(size: PrimExpr, analyzer: Analyzer) -> PrimExpr:
+    return size if analyzer.can_prove(greater_equal(size, 0)) else maximum(size, 0)
 
 
 def _without_inits(func: PrimFunc, loop: For) -> Stmt:
