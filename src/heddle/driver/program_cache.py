@@ -156,10 +156,11 @@ def _keep(folder: PrivateCache, name: str, program: Module) -> None:
     size_bytes = sum(memoryview(piece).nbytes for piece in pieces)
     if size_bytes * _LARGEST_SHARE > folder.limit_bytes:
         return
-    if size_bytes <= _SMALL_BYTES:
-        folder.write(name, _PADDING, *pieces)
-    else:
-        in_background(name, partial(folder.write, name, _PADDING, *pieces))
+    put = folder.sealed(name, _PADDING, *pieces)  # now: later the user may write into the weights
+    if put is not None and size_bytes > _SMALL_BYTES:
+        in_background(name, put)
+    elif put is not None:
+        put()
 
 
 _shared: list[ProgramCache] = []

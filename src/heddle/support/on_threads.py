@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from heddle.support.settings import settings
@@ -13,10 +14,42 @@ _Result = TypeVar("_Result")
 
 
 def map_on_threads(work: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
-    """What `work` gives for each item, in order; it runs on as many threads as kernels may. The first failure
-    is raised. Each item should be worth a millisecond."""
-    count = min(settings().num_threads, len(items))
-    if count < 2:
-        return [work(item) for item in items]
-    with ThreadPoolExecutor(count, "heddle-work") as pool:
-        return list(pool.map(work, items))
+    """What `work` gives for each item, in order; it runs on as many threads as kernels may, where the system
+    has so many. A failure is raised when all threads are done. Each item should be worth a millisecond.
+
+    `concurrent.futures` refuses work while the interpreter ends, when threads and `atexit` may still compile.
+    """
+    todo = deque(enumerate(items))
+    results: dict[int, _Result] = {}
+    failures: list[Exception] = []
+
+    def run() -> None:
+        while todo and not failures:
+            try:
+                number, item = todo.popleft()
+            except IndexError:  # another thread took the last one
+                return
+            try:
+                results[number] = work(item)
+            except Exception as error:  # it belongs to the caller, whichever thread met it
+                failures.append(error)
+
+    threads = _started(run, min(settings().num_threads, len(items)) - 1)
+    run()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]
+    return [results[number] for number in range(len(items))]
+
+
+def _started(work: Callable[[], None], count: int) -> list[threading.Thread]:
+    threads: list[threading.Thread] = []
+    while len(threads) < count:
+        thread = threading.Thread(target=work, name="heddle-work", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no more, or the interpreter is ending
+            break
+        threads.append(thread)
+    return threads

@@ -2,7 +2,8 @@
 
 Whoever can write a file here decides what later processes run. So the folder is the user's own (created with
 mode 0700; one of another owner, one that others can write, a link are refused), and each file carries an
-HMAC-SHA256 over its name and content under a key that only the user can read.
+HMAC-SHA256 over its name and the SHA-256 of each 4 MiB of its content, under a key that only the user can
+read.
 
     file   magic (8 bytes), HMAC (32), content           named by its user, mode 0600
     key    32 random bytes                               mode 0600, made by the first process
@@ -22,20 +23,24 @@ import os
 import secrets
 import stat
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from heddle.support.codes import S0501
 from heddle.support.diagnostics import Diagnostic, HeddleWarning, UsageError
 from heddle.support.frozen import frozen
+from heddle.support.on_threads import map_on_threads
 from heddle.support.parts import Part, remove_dead_parts
 from heddle.support.reading import descriptor_of_file
 from heddle.support.settings import settings
 
 KEY_NAME = "key"
-_MAGIC = b"HDLPRIV1"
+_MAGIC = b"HDLPRIV2"
+_CHUNK_BYTES = 4 << 20
 _KEY_BYTES = 32
 HEAD_BYTES = len(_MAGIC) + 32
 """Where in a file its content begins."""
@@ -138,12 +143,23 @@ class PrivateCache:
 
     def write(self, name: str, *pieces: bytes | memoryview) -> None:
         """Keep a file of these pieces, if that can be: a cache that cannot be written is no failure."""
+        put = self.sealed(name, *pieces)
+        if put is not None:
+            put()
+
+    def sealed(self, name: str, *pieces: bytes | memoryview) -> Callable[[], None] | None:
+        """What keeps a file of these pieces, as they are now, when it is called; None where nothing can be
+        kept. Should they change until then, the file is as good as missing."""
         with self._opened() as folder, suppress(OSError):
-            if folder is None:
-                return
-            head = _MAGIC + _mac(self._key_in(folder), name, pieces)
-            _put(folder, name, (head, *pieces))
-            self._account(folder, len(head) + sum(memoryview(piece).nbytes for piece in pieces))
+            if folder is not None:
+                return partial(self._put, name, (_MAGIC + _mac(self._key_in(folder), name, pieces), *pieces))
+        return None
+
+    def _put(self, name: str, pieces: Sequence[bytes | memoryview]) -> None:
+        with self._opened() as folder, suppress(OSError):
+            if folder is not None:
+                _put(folder, name, pieces)
+                self._account(folder, sum(memoryview(piece).nbytes for piece in pieces))
 
     def files(self) -> list[CachedFile]:
         """All files, those used last first."""
@@ -233,10 +249,31 @@ def user_cache() -> PrivateCache:
 
 
 def _mac(key: bytes, name: str, pieces: Iterable[bytes | memoryview]) -> bytes:
-    mac = hmac.new(key, name.encode() + b"\0", "sha256")
+    digests = map_on_threads(_digest_of_parts, _chunks(pieces))
+    return hmac.digest(key, b"".join((name.encode(), b"\0", *digests)), "sha256")
+
+
+def _digest_of_parts(parts: Sequence[memoryview]) -> bytes:
+    digest = sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.digest()
+
+
+def _chunks(pieces: Iterable[bytes | memoryview]) -> list[list[memoryview]]:
+    """The bytes of all pieces in chunks of one size but for the last; a chunk may lie in several pieces."""
+    chunks: list[list[memoryview]] = [[]]
+    room = _CHUNK_BYTES
     for piece in pieces:
-        mac.update(piece)
-    return mac.digest()
+        left = memoryview(piece).cast("B")
+        while left:
+            chunks[-1].append(left[:room])
+            room -= len(chunks[-1][-1])
+            left = left[len(chunks[-1][-1]) :]
+            if not room:
+                chunks.append([])
+                room = _CHUNK_BYTES
+    return chunks
 
 
 def _authentic(key: bytes, name: str, data: memoryview) -> memoryview | None:

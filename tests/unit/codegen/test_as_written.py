@@ -44,3 +44,6 @@ def test_a_module_that_is_as_written_is_compiled_without_passes() -> None:
     text += "  ret i32 %x\n}\n"
     assert "alloca" not in str(object_code.optimized(text, machine, level))
     assert "alloca" in str(object_code.optimized(text + object_code.AS_WRITTEN + "\n", machine, level))
+    said = f'@m = constant [30 x i8] c"... {object_code.AS_WRITTEN}\\00"\n'
+    said = said.replace("30", str(len(object_code.AS_WRITTEN) + 5))
+    assert "alloca" not in str(object_code.optimized(said + text, machine, level))

@@ -27,6 +27,7 @@ from heddle.ir.op import OP_RECORDS
 from heddle.ir.structural import labelled_digest
 from heddle.ir.transform import PassContext, PassInstrument
 from heddle.relax import BlockBuilder, TensorType, op
+from heddle.runtime import tensor
 from heddle.runtime.artefact import section_table
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.support.diagnostics import FormatError
@@ -199,17 +200,48 @@ def test_a_damaged_file_is_compiled_anew(kept, tmp_path, damage):
     assert kept.hits == 1
 
 
+def held_writes(monkeypatch):
+    """Programs are written when the event that this gives is set."""
+    gate, put = threading.Event(), PrivateCache._put
+
+    def slow(self, name, pieces):
+        if name.startswith("program-"):
+            gate.wait(60)
+        put(self, name, pieces)
+
+    monkeypatch.setattr(PrivateCache, "_put", slow)
+    return gate
+
+
+def test_weights_that_change_while_they_are_written_are_in_no_program(kept, monkeypatch):
+    """Their memory is the user's: nothing under the key of the old ones may have the new ones."""
+    monkeypatch.setattr(program_cache, "_SMALL_BYTES", 1000)
+    gate = held_writes(monkeypatch)
+
+    def added(weights):
+        x = Var("x", TensorType((24,), "float32"))
+        builder = BlockBuilder()
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                y = builder.emit(op.nn.gelu(builder.emit(op.add(x, const(weights)))))
+                out = builder.emit_output(op.nn.gelu(y))
+            builder.emit_func_output(out)
+        return builder.get()
+
+    x, weights = np.zeros(24, "float32"), tensor(np.ones(24, "float32"))
+    wanted = results(heddle.compile(added(tensor(np.ones(24, "float32")))), [x])[0]
+    kept.folder.clear()
+    heddle.compile(added(weights))
+    weights[...] = 5.0
+    gate.set()
+    again = heddle.compile(added(tensor(np.ones(24, "float32"))))
+    np.testing.assert_array_equal(results(again, [x])[0], wanted)
+
+
 def test_a_large_program_is_written_while_its_user_goes_on(kept, tmp_path, monkeypatch):
     """Whoever compiles the same again waits for the file, and then loads it."""
     monkeypatch.setattr(program_cache, "_SMALL_BYTES", 1000)
-    gate, write = threading.Event(), PrivateCache.write
-
-    def slow(self, name, *pieces):
-        if name.startswith("program-"):
-            gate.wait(60)
-        write(self, name, *pieces)
-
-    monkeypatch.setattr(PrivateCache, "write", slow)
+    gate = held_writes(monkeypatch)
     first = heddle.compile(layers())
     assert not list((tmp_path / "cache").glob("program-*"))
     threading.Timer(0.05, gate.set).start()

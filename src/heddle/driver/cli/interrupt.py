@@ -25,6 +25,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from heddle.support.background import abandon
+
 INTERRUPTED = 130
 _GRACE_S = 1.0
 """For Python to notice; from there on KeyboardInterrupt ends the program, or the debugger's command."""
@@ -40,6 +42,7 @@ def interrupted() -> int:
     """Say, once, that an interrupt ends the program, which shall end with the code that this gives."""
     if not _interrupted.is_set():
         _interrupted.set()
+        abandon()
         with suppress(OSError, ValueError):
             sys.stderr.write("interrupted\n")
     return INTERRUPTED

@@ -7,6 +7,7 @@ What else lies between the calls of a turn is memory of the caller, as results t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -25,6 +26,7 @@ from heddle.lower.loops.counted_loop import CountedLoop
 from heddle.lower.merged_bodies import Dims, MergedBodies, Operand, TensorPlace
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import equal
 from heddle.prim.size_text import size_text
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
@@ -33,6 +35,7 @@ from heddle.tir.nodes import (
     DeclBuffer,
     For,
     ForKind,
+    IfThenElse,
     MatchBufferRegion,
     PrimFunc,
     SBlock,
@@ -41,7 +44,8 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.tir.schedule.rules.one_column import for_any_length
+from heddle.tir.schedule.rules.one_column import for_any_length, sizes_of_one, where_one
+from heddle.tir.substitute import substitute_stmt
 from heddle.vm.insight.kernel_cost import KernelCost
 
 RULE = "CountedLoop"
@@ -99,6 +103,36 @@ def _takes_pointers(mod: IRModule, binding: VarBinding) -> bool:
 
 
 @dataclass(slots=True)
+class _Called:
+    """A loop function that a turn calls, with the places of its tensors and its other arguments."""
+
+    callee: PrimFunc
+    operands: list[Operand]
+    scalars: tuple[PrimExpr, ...]
+
+    @property
+    def sizes_of_one(self) -> set[PrimVar]:
+        return sizes_of_one(self.callee)
+
+    def size(self, formal: PrimVar) -> PrimExpr | None:
+        """What a size of the callee is here; None where nothing says it."""
+        return next((given for own, given in self._sizes() if own is formal), None)
+
+    def sizes(self, given: PrimVar) -> set[PrimVar]:
+        """The sizes of the callee that are this one here."""
+        return {own for own, here in self._sizes() if here is given}
+
+    def _sizes(self) -> Iterator[tuple[PrimVar, PrimExpr]]:
+        callee = self.callee
+        for formal, place in zip(callee.buffers, self.operands, strict=True):
+            if isinstance(place, TensorPlace):
+                pairs = zip(formal.shape, place.dims, strict=True)
+                yield from ((own, here) for own, here in pairs if isinstance(own, PrimVar))
+        plain = [param for param in callee.params if param not in callee.buffer_map]
+        yield from zip(plain, self.scalars, strict=True)
+
+
+@dataclass(slots=True)
 class _Builder:
     mod: IRModule
     loop: CountedLoop
@@ -112,7 +146,7 @@ class _Builder:
     slots: dict[int, Buffer] = field(default_factory=dict)
     stacks: dict[int, Buffer] = field(default_factory=dict)
     results: dict[int, int] = field(default_factory=dict)
-    costs: list[tuple[PrimFunc, list[Operand], tuple[PrimExpr, ...]]] = field(default_factory=list)
+    called: dict[Var, _Called] = field(default_factory=dict)
     turn: PrimVar = field(default_factory=lambda: PrimVar("turn", DataType("int64")))
     turns: PrimVar = field(default_factory=lambda: PrimVar("turns", DataType("int64"), None, True))
     own_turns: PrimVar = field(default_factory=lambda: PrimVar("turns", DataType("int64"), None, True))
@@ -124,8 +158,13 @@ class _Builder:
         begin = [self._begin(k) for k in changing]
         for k in loop.rows:
             self.stacks[k] = self._stack(k)
-        body = self._turn(changing)
-        turns = For(self.turn, constant(0, "int64"), self.own_turns, ForKind.SERIAL, body)
+        turns = self._turns(self.turn, self._turn(changing))
+        one = self._size_of_one()
+        if one is not None:
+            special = self._turn(changing, one)
+            turn = PrimVar(self.turn.name, self.turn.dtype)
+            special = self._turns(turn, substitute_stmt(special, {self.turn: turn}))
+            turns = IfThenElse(equal(one, 1), special, turns)
         end = [self._end(k) for k in dict.fromkeys(loop.results) if k in loop.carried]
         func, scalars = self._function(seq(*begin, turns, *end))
         return LoopKernel(
@@ -223,12 +262,24 @@ class _Builder:
             value = self._slot(index, self.own_turns)
         return self.merged.copy(value, out, f"{param.name_hint}_end")
 
-    def _turn(self, changing: list[int]) -> Stmt:
+    def _turns(self, turn: PrimVar, body: Stmt) -> Stmt:
+        return For(turn, constant(0, "int64"), self.own_turns, ForKind.SERIAL, body)
+
+    def _size_of_one(self) -> PrimVar | None:
+        """The size, of a batch, that is worth turns of their own where it is one: what a turn calls has such
+        loops for it."""
+        sizes = (called.size(size) for called in self.called.values() for size in called.sizes_of_one)
+        found = {size for size in sizes if size is not None}
+        one = found.pop() if len(found) == 1 else None
+        return one if isinstance(one, PrimVar) and one is not self.own_turns else None
+
+    def _turn(self, changing: list[int], one: PrimVar | None = None) -> Stmt:
+        """What a turn does, in general or where a size is one."""
         stmts: list[Stmt] = []
         for binding in self.loop.calls:
             value = binding.value
             if isinstance(value, Call):
-                stmts.append(self._call(binding.var, value))
+                stmts.append(self._call(binding.var, value, one))
             elif isinstance(value, TupleGetItem):
                 assert isinstance(value.tuple_value, Var)
                 self.places[binding.var] = self.parts[value.tuple_value][value.index]
@@ -250,12 +301,18 @@ class _Builder:
         """Whether a value is one that the turn computes, not one that it was given."""
         return isinstance(leaf, Var) and leaf in self.places
 
-    def _call(self, var: Var, call: Call) -> Stmt:
+    def _call(self, var: Var, call: Call, one: PrimVar | None) -> Stmt:
+        if var not in self.called:
+            self.called[var] = self._called(var, call)
+        called = self.called[var]
+        callee = for_any_length(called.callee) if one is None else where_one(called.callee, called.sizes(one))
+        return self.merged.body(callee, called.operands, called.scalars)
+
+    def _called(self, var: Var, call: Call) -> _Called:
         found = callee_and_scalars(call)
         assert found is not None and isinstance(call.args[1], Tuple)
         callee = self.mod[found[0]]
         assert isinstance(callee, PrimFunc)
-        callee = for_any_length(callee)
         given = call.args[1].fields
         operands = [self._place(arg) for arg in given if not isinstance(arg, PrimExpr)]
         scalars = [*(arg for arg in given if isinstance(arg, PrimExpr)), *found[1]]
@@ -268,9 +325,7 @@ class _Builder:
             outs = (self._own_place(var) or TensorPlace(self._output(ty, var.name_hint)),)
             self.places[var] = outs[0]
         operands += outs
-        values = self._dims(tuple(scalars))
-        self.costs.append((callee, operands, values))
-        return self.merged.body(callee, operands, values)
+        return _Called(callee, operands, self._dims(tuple(scalars)))
 
     # ---- the function
 
@@ -299,7 +354,10 @@ class _Builder:
         names = size_names(func)
         shapes = tuple(tuple(size_text(dim, names) or "?" for dim in buffer.shape) for buffer in func.buffers)
         scalars = tuple(names[p] for p in func.params if p in names and p not in func.buffer_map)
-        parts = [self._renamed_cost(*each, names) for each in self.costs]
+        parts = [
+            self._renamed_cost(each.callee, each.operands, each.scalars, names)
+            for each in self.called.values()
+        ]
         flops, read, written = (
             _total([part[key] for part in parts], names[self.own_turns]) for key in _COUNTS
         )

@@ -12,7 +12,12 @@ from onnx import TensorProto, helper
 
 import heddle
 from heddle import relax
+from heddle.driver.opt import OptOptions, run_passes
 from heddle.frontend.onnx import from_onnx
+from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.target import Target
+from heddle.tir.analysis.blocks import walk_stmts
+from heddle.tir.nodes import For, IfThenElse, PrimFunc
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 STEPS, BATCH, INPUT, HIDDEN = 7, 3, 5, 6
@@ -127,3 +132,65 @@ def test_steps_behind_the_longest_sequence_are_zero_and_not_run(
 
 def test_clipped_gates() -> None:
     check(*case("LSTM", "forward", [3, 7, 6], with_states=True, attrs={"clip": 0.5}))
+
+
+def of_any_batch(kind: str, hidden: int, with_lengths: bool) -> onnx.ModelProto:
+    rng, rows = np.random.default_rng(hidden), GATES[kind] * hidden
+    constants = [
+        onnx.numpy_helper.from_array((0.3 * rng.standard_normal(shape)).astype("float32"), name)
+        for name, shape in (("w", (2, rows, INPUT)), ("r", (2, rows, hidden)), ("b", (2, 2 * rows)))
+    ]
+    names = ["x", "w", "r", "b", "lengths" if with_lengths else "", "h"]
+    node = helper.make_node(kind, names, ["y", "y_h"], direction="bidirectional", hidden_size=hidden)
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, ["steps", "batch", INPUT]),
+        helper.make_tensor_value_info("h", TensorProto.FLOAT, [2, "batch", hidden]),
+    ]
+    if with_lengths:
+        inputs.append(helper.make_tensor_value_info("lengths", TensorProto.INT32, ["batch"]))
+    results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "y_h")]
+    graph = helper.make_graph([node], "recurrent", inputs, results, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+@pytest.mark.parametrize("with_lengths", [False, True])
+@pytest.mark.parametrize("hidden", [6, 64])
+@pytest.mark.parametrize("kind", GATES)
+def test_one_program_takes_any_batch(kind: str, hidden: int, with_lengths: bool) -> None:
+    """One of them has turns of their own."""
+    model = of_any_batch(kind, hidden, with_lengths)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    machines = [
+        relax.VirtualMachine(heddle.compile(from_onnx(model), exec_mode=mode), heddle.cpu())
+        for mode in ("compiled", "bytecode")
+    ]
+    rng, before = np.random.default_rng(), native_library().num_threads
+    for batch in (1, 2, 7):
+        feed = {
+            "x": rng.standard_normal((9, batch, INPUT)).astype("float32"),
+            "h": rng.standard_normal((2, batch, hidden)).astype("float32"),
+        }
+        if with_lengths:
+            feed["lengths"] = rng.integers(1, 10, batch).astype("int32")
+        expected = session.run(None, feed)
+        for machine in machines:
+            for threads in (1, 2):
+                set_num_threads(threads)
+                for mine, theirs in zip(machine["main"](*feed.values()), expected, strict=True):
+                    np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-4, atol=1e-5)
+    set_num_threads(before)
+
+
+@pytest.mark.parametrize("kind", GATES)
+def test_turns_of_one_row_are_their_own(kind: str) -> None:
+    mod = from_onnx(of_any_batch(kind, 64, False))
+    optimized = run_passes(mod, OptOptions(pipeline="optimize", target=Target("llvm")))
+    mod = run_passes(optimized, OptOptions(pipeline="legalize", target=Target("llvm")))
+    loops = [func for var, func in mod.functions.items() if var.name_hint.startswith("loop_")]
+    assert len(loops) == 2  # forward and backward
+    for func in loops:
+        assert isinstance(func, PrimFunc)
+        choices = [node for node in walk_stmts(func.body) if isinstance(node, IfThenElse)]
+        assert str(choices[0].condition).endswith("== 1")
+        for turns in (choices[0].then_case, choices[0].else_case):
+            assert isinstance(turns, For) and str(turns.extent) == "turns"

@@ -12,9 +12,11 @@ before it is the last that counts.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from heddle.ir.node import Map, replace
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Var, constant
+from heddle.prim.nodes import EQ, FloorDiv, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import (
@@ -28,6 +30,7 @@ from heddle.tir.nodes import (
     SBlockRealize,
     Stmt,
     seq,
+    statements,
 )
 from heddle.tir.schedule.tree import fresh_copy
 from heddle.tir.substitute import substitute_stmt
@@ -99,19 +102,66 @@ def either(condition: PrimExpr, special: PrimFunc, general: PrimFunc) -> PrimFun
     return made
 
 
+def _forms(func: PrimFunc) -> Iterator[IfThenElse]:
+    """What `either` has put into a function, the outermost first."""
+    assert isinstance(func.body, SBlockRealize)
+    stmt: Stmt | None = func.body.block.body
+    for _ in range(func.attrs.get(ANY_COLUMNS, 0)):
+        assert isinstance(stmt, IfThenElse)
+        yield stmt
+        stmt = stmt.else_case
+
+
+def _is_one(form: IfThenElse) -> Var | None:
+    """The size that is one where a form is taken; None for a form under another condition."""
+    condition = form.condition
+    if isinstance(condition, EQ) and isinstance(condition.a, Var) and is_const_int(condition.b, 1):
+        return condition.a
+    return None
+
+
+def sizes_of_one(func: PrimFunc) -> set[Var]:
+    """The sizes for which a scheduled function has loops of their own where they are one."""
+    return {size for form in _forms(func) if (size := _is_one(form)) is not None}
+
+
+def where_one(func: PrimFunc, sizes: Collection[Var]) -> PrimFunc:
+    """What a scheduled function does where these sizes are one, over the buffers of any size: its loops for
+    that, if it has such."""
+    found = next((form for form in _forms(func) if _is_one(form) in sizes), None)
+    made = for_any_length(func) if found is None else _with_body(func, _over_all(found.then_case, func))
+    assert isinstance(made.body, SBlockRealize)
+    same = {buffer: buffer for buffer in (*made.buffers, *made.body.block.alloc_buffers)}
+    ones = {size: constant(1, size.dtype) for size in sizes}
+    return made.with_body(substitute_stmt(made.body, ones, same))
+
+
+def _with_body(func: PrimFunc, body: Stmt) -> PrimFunc:
+    """The function with one of its forms alone, and the memory that this takes."""
+    root = func.body
+    assert isinstance(root, SBlockRealize)
+    used = {node.buffer for node in walk(body) if isinstance(node, (BufferLoad, BufferStore))}
+    kept = tuple(buffer for buffer in root.block.alloc_buffers if buffer in used)
+    block = replace(root.block, body=body, alloc_buffers=kept)
+    made: PrimFunc = func.with_body(replace(root, block=block)).without_attr(ANY_COLUMNS)
+    return made
+
+
+def _over_all(stmt: Stmt, func: PrimFunc) -> Stmt:
+    """Statements on a function's own buffers, not on those that `either` declared over the same memory."""
+    own = {buffer.data: buffer for buffer in func.buffers}
+    declared = {
+        part.buffer: own[part.buffer.data] for part in statements(stmt) if isinstance(part, DeclBuffer)
+    }
+    rest = seq(*(part for part in statements(stmt) if not isinstance(part, DeclBuffer)))
+    made: Stmt = substitute_stmt(rest, {}, declared)
+    return made
+
+
 def for_any_length(func: PrimFunc) -> PrimFunc:
     """The function without the loops that `either` has put beside those for rows of any length."""
     if ANY_COLUMNS not in func.attrs:
         return func
-    root = func.body
-    assert isinstance(root, SBlockRealize)
-    general: Stmt | None = root.block.body
-    for _ in range(func.attrs[ANY_COLUMNS]):
-        assert isinstance(general, IfThenElse)
-        general = general.else_case
-    assert general is not None
-    used = {node.buffer for node in walk(general) if isinstance(node, (BufferLoad, BufferStore))}
-    kept = tuple(buffer for buffer in root.block.alloc_buffers if buffer in used)
-    block = replace(root.block, body=general, alloc_buffers=kept)
-    made: PrimFunc = func.with_body(replace(root, block=block)).without_attr(ANY_COLUMNS)
-    return made
+    *_, last = _forms(func)
+    assert last.else_case is not None
+    return _with_body(func, last.else_case)

@@ -32,16 +32,16 @@ def has_one_row(sch: Schedule, handle: SBlockRV, axes: Axes) -> bool:
     )
 
 
-def size_of_one_row(func: PrimFunc) -> Var | None:
-    """The free size that alone says how many rows a product with plain weights has; None where a function is
-    something else, or where the weights have this size, too."""
+def size_of_one_row(func: PrimFunc, packed_too: bool = False) -> Var | None:
+    """The free size that alone says how many rows a product with plain weights has, or with packed ones if
+    they count, too; None where a function is something else, or where the weights have this size, too."""
     sch = Schedule(func)
     reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
     if len(reductions) != 1 or not is_contraction(block_of(sch, reductions[0])):
         return None
     handle, block = reductions[0], block_of(sch, reductions[0])
     axes = classify(block)
-    if axes is None or not _may_be_strips(sch, handle, axes):
+    if axes is None or not (_may_be_strips(sch, handle, axes) or (packed_too and axes.packed is not None)):
         return None
     others = [extent for extent in _rows(block, axes) if extent_of(extent) != 1]
     size = others[0] if len(others) == 1 else None
