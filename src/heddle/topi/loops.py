@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.ir.node import Map
-from heddle.prim.nodes import PrimExpr, Var, constant
+from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import cast, floordiv, floormod
 from heddle.runtime.dtype import DataType
 from heddle.tir.grain import GRAIN, grain_of
@@ -50,7 +50,8 @@ def on_threads(
         return body(())
     at = Var(name, DataType("int64"))
     index, left = list[PrimExpr](), cast("int64", at)
-    for dim in reversed(shape[1:]):
+    for size in reversed(shape[1:]):
+        dim = constant(1, size.dtype) if is_const_int(size, 0) else size  # then the loop does not run
         index.append(floormod(left, dim))
         left = floordiv(left, dim)
     inside = body((left, *reversed(index)))
