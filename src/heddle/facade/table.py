@@ -39,7 +39,12 @@ WORDS: dict[str, str] = {"heddle.relay": "heddle.relay.op"}
 """Public modules that have the operators of a dialect as functions, and the module that makes them."""
 
 PASSES: dict[str, tuple[str, ...]] = {
-    "heddle.relax.transform": ("heddle.relax.transform", "heddle.lower"),
+    "heddle.relax.transform": (
+        "heddle.relax.transform",
+        "heddle.lower",
+        "heddle.lower.loops",
+        "heddle.lower.recursion",
+    ),
     "heddle.relax.backend": ("heddle.lower",),
     "heddle.relay.transform": ("heddle.relay.transform",),
     "heddle.tir.transform": ("heddle.tir.transform",),

@@ -1,0 +1,1 @@
+"""Functions that recurse over values of data types, as loops and batches of kernels."""

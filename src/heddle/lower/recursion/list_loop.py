@@ -1,0 +1,224 @@
+"""Which functions go through a list, element by element: see `loop_over_lists`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import takewhile
+from math import prod
+from typing import Any
+
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import VarBinding
+from heddle.graph.rewriter import is_call, loop_call
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
+from heddle.ir.module import IRModule
+from heddle.ir.structural import structural_equal
+from heddle.ir.types import TupleType
+from heddle.ir.visitor import walk_distinct
+from heddle.lower.recursion.batched import batched
+from heddle.lower.recursion.match_of_data import Clause, MatchOfData, Turn, match_of_data, names_in, turn_of
+from heddle.prim.checked_index import is_index_check
+from heddle.prim.nodes import IntImm
+from heddle.tir.analysis.op_pattern import is_contraction
+from heddle.tir.nodes import PrimFunc, SBlock
+
+MOST_ROW_BYTES = 1 << 16
+"""An element's tensors are copied: of larger ones the copy would take longer than the loop gains."""
+
+
+@dataclass(slots=True)
+class ListLoop:
+    """A function that goes through a list.
+
+    `step` is the clause of an element, `again` its call of itself, `rest` the field with the rest of the
+    list. `fields` are the tensors of an element that a turn needs. `is_backward`: the turn goes on with what
+    the call gives. `carried` are the parameters that a turn changes, in order; of a backward loop, none.
+    """
+
+    var: GlobalVar
+    match: MatchOfData
+    step: Clause
+    turn: Turn
+    again: VarBinding
+    rest: int
+    fields: dict[Var, int] = field(default_factory=dict)
+    is_backward: bool = False
+    carried: list[int] = field(default_factory=list)
+    ahead: list[VarBinding] = field(default_factory=list)
+    """What is computed for all elements at once."""
+    fixed: list[VarBinding] = field(default_factory=list)
+    """What is the same for all elements, and computed once."""
+
+    @property
+    def arguments(self) -> tuple[Expr, ...]:
+        """What the call of itself is given."""
+        assert isinstance(self.again.value, Call)
+        return self.again.value.args
+
+    @property
+    def steady(self) -> list[Var]:
+        """The parameters that stay the same in all turns."""
+        params = enumerate(self.match.func.params)
+        return [param for k, param in params if k not in self.carried and k != self.match.subject]
+
+    def own_bindings(self) -> list[VarBinding]:
+        """What a turn of the loop is made of: all but the fields, and what is computed before. Of a loop that
+        goes forward nothing follows the call of itself."""
+        bindings = self.turn.bindings
+        if not self.is_backward:
+            bindings = list(takewhile(lambda binding: binding is not self.again, bindings))
+        known = {*self.fields, *(binding.var for binding in (*self.ahead, *self.fixed))}
+        return [
+            binding
+            for binding in bindings
+            if binding.var not in known and not is_call(binding.value, "relax.get_field")
+        ]
+
+    def needed(self) -> set[Var]:
+        """The variables that the turns read."""
+        read = [self.turn.result] if self.is_backward else [self.arguments[k] for k in self.carried]
+        read += [binding.value for binding in self.own_bindings() if binding is not self.again]
+        leaves = [node for value in read for node in walk_distinct(value) if isinstance(node, Var)]
+        return {leaf for var in leaves if isinstance(leaf := self.turn.leaf(var), Var)} | set(leaves)
+
+
+def list_loop(mod: IRModule, var: GlobalVar, func: Any) -> ListLoop | None:
+    """The loop over a list that a function is; None for any other."""
+    match = match_of_data(func) if isinstance(func, Function) and func.is_pure else None
+    if match is None:
+        return None
+    steps = [clause for clause in match.clauses if var in names_in(clause.body)]
+    turn = turn_of(steps[0]) if len(steps) == 1 else None
+    calls = turn.calls_of(var) if turn is not None else []
+    if turn is None or len(calls) != 1 or var in names_in(match.otherwise):
+        return None
+    rest = _field_of(match, turn.values.get(_var(turn.leaf(calls[0].value.args[match.subject]))))  # type: ignore[attr-defined]
+    if rest is None:
+        return None
+    loop = ListLoop(var, match, steps[0], turn, calls[0], rest)
+    if not (_classify(loop) and _takes_turn(mod, loop)):
+        return None
+    _find_ahead(mod, loop)
+    return loop
+
+
+def _var(expr: Expr) -> Any:
+    return expr if isinstance(expr, Var) else None
+
+
+def _field_of(match: MatchOfData, value: Expr | None) -> int | None:
+    """Which field of the matched value an expression reads."""
+    if not is_call(value, "relax.get_field"):
+        return None
+    assert isinstance(value, Call)
+    index = value.args[1]
+    return index.value if value.args[0] is match.param and isinstance(index, IntImm) else None
+
+
+def _classify(loop: ListLoop) -> bool:
+    """Whether the call of itself is one of the two forms; notes which."""
+    params, turn = loop.match.func.params, loop.turn
+    changed = [
+        k
+        for k, (param, arg) in enumerate(zip(params, loop.arguments, strict=True))
+        if k != loop.match.subject and turn.leaf(arg) is not param
+    ]
+    uses = sum(_count(binding.value, loop.again.var) for binding in turn.bindings)
+    gives_call = turn.leaf(turn.result) is loop.again.var
+    aliases = sum(1 for value in turn.values.values() if value is loop.again.var)
+    if gives_call and uses == aliases:
+        loop.carried = changed
+        types = [(params[k].ty, type_of(loop.arguments[k])) for k in changed]
+        return bool(changed) and all(
+            flat_types(own) is not None and structural_equal(own, new) for own, new in types
+        )
+    loop.is_backward = True
+    given = type_of(turn.result)
+    return not changed and flat_types(given) is not None and structural_equal(given, loop.match.func.ret_ty)
+
+
+def _count(value: Expr, var: Var) -> int:
+    return sum(1 for node in walk_distinct(value) if node is var)
+
+
+def flat_types(ty: object) -> list[TensorType] | None:
+    """The tensors of a value of a type, those in tuples one by one; None where there is anything else."""
+    if isinstance(ty, TensorType):
+        return [ty] if ty.dims is not None and ty.dtype is not None else None
+    if not isinstance(ty, TupleType):
+        return None
+    parts = [flat_types(item) for item in ty.fields]
+    return None if None in parts else [ty for part in parts for ty in part or ()]
+
+
+def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
+    """Whether a turn reads fields of fixed sizes and calls loop functions, and nothing else."""
+    size_bytes = 0
+    for binding in loop.turn.bindings:
+        value = binding.value
+        place = _field_of(loop.match, value)
+        if place == loop.rest:
+            continue
+        if place is not None:
+            ty = type_of(binding.var)
+            if not isinstance(ty, TensorType) or (size := _fixed_bytes(ty)) is None:
+                return False
+            loop.fields[binding.var] = place
+            size_bytes += size
+        elif (found := loop_call(value)) is not None:
+            if not isinstance(mod[found[0]], PrimFunc) or len(value.args) > 2:  # type: ignore[attr-defined]
+                return False  # sizes that are variables
+        elif binding is not loop.again and not isinstance(value, (Var, Constant, Tuple, TupleGetItem)):
+            return False
+    return bool(loop.fields) and size_bytes <= MOST_ROW_BYTES
+
+
+def _fixed_bytes(ty: TensorType) -> int | None:
+    """The bytes of a tensor; None where a size is not fixed, or elements have no bytes of their own."""
+    sizes = [dim.value for dim in ty.dims or () if isinstance(dim, IntImm)]
+    if ty.dims is None or len(sizes) != len(ty.dims) or ty.dtype is None:
+        return None
+    return prod(sizes) * ty.dtype.itemsize if ty.dtype.bits >= 8 or ty.dtype.is_bool else None
+
+
+def _find_ahead(mod: IRModule, loop: ListLoop) -> None:
+    """Note the calls that depend on nothing that turns change, and those that depend on an element alone
+    where a product is among them."""
+    steady: set[Expr] = set(loop.steady)
+    rows: set[Expr] = set(loop.fields)
+    ahead: list[VarBinding] = []
+    for binding in loop.turn.bindings:
+        value, call = binding.value, loop_call(binding.value)
+        if isinstance(value, TupleGetItem) and loop.turn.leaf(value.tuple_value) in steady:
+            steady.add(binding.var)
+            loop.fixed.append(binding)
+        if call is None or not isinstance(type_of(binding.var), TensorType):
+            continue
+        leaves = [loop.turn.leaf(arg) for arg in call[1].fields]
+        if not all(isinstance(leaf, Constant) or leaf in steady or leaf in rows for leaf in leaves):
+            continue
+        many = [leaf in rows for leaf in leaves]
+        callee = _callee(mod, call[0])
+        if not any(many):
+            if not any(map(is_index_check, walk_distinct(callee))):  # of no elements, nothing fails
+                steady.add(binding.var)
+                loop.fixed.append(binding)
+        elif batched(callee, [*many, True]) is not None:
+            rows.add(binding.var)
+            ahead.append(binding)
+    if any(_is_product(mod, binding) for binding in ahead):
+        loop.ahead = ahead
+
+
+def _callee(mod: IRModule, var: GlobalVar) -> PrimFunc:
+    func = mod[var]
+    assert isinstance(func, PrimFunc)
+    return func
+
+
+def _is_product(mod: IRModule, binding: VarBinding) -> bool:
+    found = loop_call(binding.value)
+    assert found is not None
+    blocks = [node for node in walk_distinct(_callee(mod, found[0])) if isinstance(node, SBlock)]
+    return any(block.init is not None and is_contraction(block) for block in blocks)
