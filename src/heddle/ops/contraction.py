@@ -14,7 +14,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import tuple_types
-from heddle.ops.rules import contraction_work, require_ndim, unknown_dims
+from heddle.ops.rules import computed_in, contraction_work, require_ndim, unknown_dims
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.topi.contraction import einsum, letter_sizes, parse_subscripts
@@ -48,7 +48,8 @@ def _decompose_linear(builder: Any, call: Any) -> Any:
 
 def _np_linear(attrs: Any, x: Any, w: Any, *bias: Any) -> Any:
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else x.dtype
-    result = x.astype(np.float64) @ w.astype(np.float64).T
+    wide = computed_in(dtype)
+    result = x.astype(wide) @ w.astype(wide).T
     return (result + bias[0] if bias else result).astype(dtype)
 
 
@@ -153,7 +154,7 @@ def declare() -> None:
             doc="Products over equal letters, summed over letters that the result lacks, as numpy's einsum.",
             infer=_infer_einsum,
             reference=lambda attrs, xs: np.asarray(
-                np.einsum(attrs.subscripts, *(x.astype(np.float64) for x in xs))
+                np.einsum(attrs.subscripts, *(x.astype(computed_in(x.dtype)) for x in xs))
             ).astype(xs[0].dtype),
             work=_einsum_work,
             lower=lambda attrs, xs: einsum(str(attrs.subscripts), *xs),

@@ -44,6 +44,10 @@ def evaluate_of(name: str) -> Callable[..., Any]:
     return function
 
 
+def _rounded(x: Any) -> Any:
+    return x if np.asarray(x).dtype.kind in "iub" else np.rint(x)
+
+
 def _intrinsic(name: str, formula: str, low: float = -4.0, high: float = 4.0) -> _Unary:
     return _Unary(name, getattr(intrinsics, name), evaluate_of(name), formula, low, high)
 
@@ -87,7 +91,7 @@ _UNARY = (
     _Unary(
         "round",
         intrinsics.nearbyint,
-        np.rint,
+        _rounded,
         "x rounded to the nearest integer, halves to even",
         floats_only=False,
     ),

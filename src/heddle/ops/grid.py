@@ -12,7 +12,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
-from heddle.ops.rules import NO_PIXELS, require_float, require_ndim, unknown_dims
+from heddle.ops.rules import NO_PIXELS, computed_in, require_float, require_ndim, unknown_dims
 from heddle.prim.nodes import constant
 from heddle.topi import grid as topi
 from heddle.topi.dims import product, simplified, static
@@ -219,8 +219,8 @@ def _np_col2im(attrs: Any, x: Any, image: Any, block: Any) -> Any:
     channels = x.shape[1] // int(np.prod(block))
     if x.shape[2] != int(np.prod(counts)) or x.shape[1] != channels * int(np.prod(block)):
         raise ValueError("the blocks do not fit the image")
-    parts = x.reshape(x.shape[0], channels, *block, *counts).astype(np.float64)
-    made = np.zeros((x.shape[0], channels, *padded))
+    parts = x.reshape(x.shape[0], channels, *block, *counts).astype(computed_in(x.dtype))
+    made = np.zeros((x.shape[0], channels, *padded), parts.dtype)
     for tap in itertools.product(*(range(b) for b in block)):
         at = tuple(
             slice(t * d, t * d + (c - 1) * s + 1, s)

@@ -121,7 +121,8 @@ def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
     letters = "NC" + spatial_letters(ndim)
     x: Any = numpy_layout(data, attrs.layout, letters)
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else data.dtype
-    result: Any = np.zeros((*x.shape[:2], *size), np.float64)
+    is_copy = attrs.method == "nearest_neighbor"
+    result: Any = np.zeros((*x.shape[:2], *size), x.dtype if is_copy else np.float64)
     if not result.size:
         return numpy_layout(result, letters, attrs.layout).astype(dtype)
     if 0 in x.shape[2:]:
@@ -149,7 +150,8 @@ def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
             taps = [[(p, w / sum(v for _, v in axis)) for p, w in axis] for axis in inside]
         for combination in itertools.product(*taps):
             place = tuple(min(max(p, 0), n - 1) for (p, _), n in zip(combination, x.shape[2:], strict=True))
-            result[(..., *at)] += x[(..., *place)] * np.prod([w for _, w in combination])
+            value = x[(..., *place)]
+            result[(..., *at)] += value if is_copy else value * np.prod([w for _, w in combination])
     return numpy_layout(result, letters, attrs.layout).astype(dtype)
 
 

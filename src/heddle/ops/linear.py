@@ -10,7 +10,7 @@ from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.rules import broadcast_dims, contraction_work
+from heddle.ops.rules import broadcast_dims, computed_in, contraction_work
 from heddle.runtime.dtype import DataType
 from heddle.topi.matmul import matmul
 
@@ -37,7 +37,7 @@ def _infer_matmul(ctx: Inference) -> Type:
 
 def _reference_matmul(attrs: Any, a: Any, b: Any) -> Any:
     dtype = DataType(attrs.out_dtype).numpy() if attrs.out_dtype else a.dtype
-    wide = dtype if np.dtype(dtype).kind in "iub" else np.float64
+    wide = computed_in(dtype)
     return np.matmul(a.astype(wide), b.astype(wide)).astype(dtype)
 
 

@@ -13,7 +13,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.elementwise import random_values
-from heddle.ops.rules import axes_of, require_float, unknown_dims
+from heddle.ops.rules import axes_of, computed_in, require_float, unknown_dims
 from heddle.runtime.dtype import DataType
 from heddle.topi import reduce as topi
 from heddle.topi.reduce import reduced_shape
@@ -62,7 +62,7 @@ def _numpy_axes(axis: Any) -> Any:
 def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
     def reference(attrs: Any, x: Any) -> Any:
         x = np.asarray(x)
-        wide = x.astype(np.float64) if x.dtype.kind not in "iub" else x
+        wide = x.astype(computed_in(x.dtype))
         with np.errstate(all="ignore"):
             return np.asarray(
                 function(wide, axis=_numpy_axes(attrs.axis), keepdims=bool(attrs.keepdims))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from math import isqrt, prod
 from typing import Any
 
+import numpy as np
+
 from heddle.graph.codes import R0204
 from heddle.graph.infer import Inference
 from heddle.graph.types import UNKNOWN_NDIM, TensorType
@@ -37,6 +39,13 @@ def pool_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, 
     """Elements of all windows, with the gaps between and inside them."""
     sizes = (attrs.pool_size, attrs.strides, attrs.dilation)
     return prod(result) * prod(int(size) for each in sizes for size in each)
+
+
+def computed_in(dtype: Any) -> np.dtype[Any]:
+    """What a reference computes in: float64, and of integers their own type, in which they wrap as they do in
+    loops."""
+    given = np.dtype(dtype)
+    return given if given.kind in "iub" else np.dtype(np.float64)
 
 
 def same_as_input(ctx: Inference) -> Type:

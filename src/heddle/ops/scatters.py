@@ -67,10 +67,13 @@ _NUMPY_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
 def _np_scatter(x: Any, reduction: str, places: Any) -> Any:
     """Updates one after the other."""
     result, counts = x.copy(), np.ones(x.shape, np.int64)
-    for index, value in places:
-        result[index] = _NUMPY_COMBINE[reduction](result[index], value)
-        counts[index] += 1
-    return (result / counts).astype(x.dtype) if reduction == "mean" else result
+    with np.errstate(all="ignore"):
+        for index, value in places:
+            result[index] = _NUMPY_COMBINE[reduction](result[index], value)
+            counts[index] += 1
+    if reduction != "mean":
+        return result
+    return result // counts.astype(x.dtype) if x.dtype.kind in "iu" else (result / counts).astype(x.dtype)
 
 
 def _np_scatter_elements(attrs: Any, x: Any, indices: Any, updates: Any) -> Any:

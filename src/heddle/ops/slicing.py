@@ -15,7 +15,7 @@ from heddle.ir.expr import Tuple
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
-from heddle.ops.rules import require_int, require_ndim, unknown_dims
+from heddle.ops.rules import computed_in, require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
 from heddle.prim.ops import cast
@@ -366,9 +366,10 @@ def _collapse(x: Any, target: Any) -> Any:
 
 def _np_collapse(_attrs: Any, x: Any, target: Any) -> Any:
     shape = target.shape if isinstance(target, np.ndarray) else tuple(target)
-    result = x.astype(np.float64).sum(axis=tuple(range(x.ndim - len(shape))))
+    wide = computed_in(x.dtype)
+    result = x.astype(wide).sum(axis=tuple(range(x.ndim - len(shape))), dtype=wide)
     axes = tuple(k for k, size in enumerate(shape) if size == 1)
-    return result.sum(axis=axes, keepdims=True).astype(x.dtype)
+    return result.sum(axis=axes, keepdims=True, dtype=wide).astype(x.dtype)
 
 
 def _declare_collapse() -> None:

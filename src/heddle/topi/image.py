@@ -175,7 +175,7 @@ def resize(
     ndim = x.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
     target = DataType(out_dtype) if out_dtype else x.dtype
-    wide = accumulator(x.dtype) if x.dtype.is_float else _FLOAT
+    wide = accumulator(x.dtype) if x.dtype.is_float else _FLOAT if x.dtype.bits < 32 else DataType("float64")
     shape = list(x.shape)
     for axis, dim in zip(at, size, strict=True):
         shape[axis] = as_dim(dim)

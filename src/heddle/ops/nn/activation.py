@@ -13,7 +13,7 @@ from heddle.graph.infer import Inference
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.elementwise import ANY_LAYOUT, FLOATS, evaluate_of, unary_samples
-from heddle.ops.rules import float_same_as_input, require_float, require_ndim, same_as_input
+from heddle.ops.rules import computed_in, float_same_as_input, require_float, require_ndim, same_as_input
 from heddle.prim.intrinsics import erf, exp, log1p, sigmoid, tanh
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum, select
@@ -30,8 +30,8 @@ _GELU_TANH_SCALE, _GELU_TANH_CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 @frozen
 class _Activation:
-    """`scalar(attrs, x)` in loops, `reference(attrs, x)` in float64. Bounds come first in `minimum` and
-    `maximum`, whose second operand is the result where one is NaN: NaN stays.
+    """`scalar(attrs, x)` in loops, `reference(attrs, x)` in float64, of integers in their type. Bounds come
+    first in `minimum` and `maximum`, whose second operand is the result where one is NaN: NaN stays.
     """
 
     name: str
@@ -212,7 +212,7 @@ def _wide_scalar(row: _Activation, attrs: Any) -> Callable[[PrimExpr], PrimExpr]
 def _reference(row: _Activation, attrs: Any, x: Any) -> Any:
     x = np.asarray(x)
     with np.errstate(all="ignore"):
-        return np.asarray(row.reference(attrs, x.astype(np.float64))).astype(x.dtype)
+        return np.asarray(row.reference(attrs, x.astype(computed_in(x.dtype)))).astype(x.dtype)
 
 
 def _declare(row: _Activation) -> None:

@@ -13,7 +13,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
 from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, per_axis, window_attrs
-from heddle.ops.rules import convolution_work, require_ndim, unknown_dims
+from heddle.ops.rules import computed_in, convolution_work, require_ndim, unknown_dims
 from heddle.prim.nodes import PrimExpr
 from heddle.runtime.dtype import DataType
 from heddle.topi.dims import simplified
@@ -87,7 +87,7 @@ def _reference(attrs: Any, data: Any, weight: Any) -> Any:
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     dtype = np.dtype(DataType(attrs.out_dtype).numpy()) if attrs.out_dtype else data.dtype
-    wide = dtype if dtype.kind in "iub" else np.float64
+    wide = computed_in(dtype)
     x = numpy_layout(data, attrs.data_layout, "NC" + spatial).astype(wide)
     w = numpy_layout(weight, attrs.kernel_layout, "OI" + spatial).astype(wide)
     before, after = pads(attrs.padding, ndim)
@@ -123,8 +123,8 @@ def _reference_transposed(attrs: Any, data: Any, weight: Any) -> Any:
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     dtype = np.dtype(DataType(attrs.out_dtype).numpy()) if attrs.out_dtype else data.dtype
-    x = numpy_layout(data, attrs.data_layout, "NC" + spatial).astype(np.float64)
-    w = numpy_layout(weight, attrs.kernel_layout, "IO" + spatial).astype(np.float64)
+    x = numpy_layout(data, attrs.data_layout, "NC" + spatial).astype(computed_in(dtype))
+    w = numpy_layout(weight, attrs.kernel_layout, "IO" + spatial).astype(x.dtype)
     (before, after), groups = pads(attrs.padding, ndim), int(attrs.groups)
     strides, dilation, extra = (
         spread(v, ndim) for v in (attrs.strides, attrs.dilation, attrs.output_padding)
@@ -135,7 +135,7 @@ def _reference_transposed(attrs: Any, data: Any, weight: Any) -> Any:
     ]
     if x.shape[1] % groups or any(s - b - a < 1 for s, b, a in zip(whole, before, after, strict=True)):
         raise ValueError("channels cannot be split into groups, or nothing is left of the result")
-    result = np.zeros((x.shape[0], w.shape[1] * groups, *whole))
+    result = np.zeros((x.shape[0], w.shape[1] * groups, *whole), x.dtype)
     ins, outs = x.shape[1] // groups, w.shape[1]
     for tap in itertools.product(*(range(size) for size in w.shape[2:])):
         at = tuple(

@@ -216,9 +216,10 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
     def reference(attrs: Any, data: Any) -> Any:
         ndim = data.ndim - 2
         letters = "NC" + spatial_letters(ndim)
-        x = numpy_layout(data, attrs.layout, letters).astype(np.float64)
+        x = numpy_layout(data, attrs.layout, letters)
+        x = x if kind == "max" else x.astype(np.float64)
         size = x.shape[2:] if attrs.output_size is None else spread(attrs.output_size, ndim)
-        result: Any = np.zeros((*x.shape[:2], *size))
+        result: Any = np.zeros((*x.shape[:2], *size), x.dtype)
         for at in itertools.product(*(range(n) for n in size)):
             window = tuple(
                 slice(i * n // m, -(-(i + 1) * n // m)) for i, n, m in zip(at, x.shape[2:], size, strict=True)

@@ -1,0 +1,73 @@
+"""Integers of all 64 bits: the numpy reference, with which constants are folded, gives what kernels give.
+
+A reference that computes in float64 is right for small integers alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import heddle
+from heddle.graph.block_builder import BlockBuilder
+from heddle.ir.op import OP_RECORDS
+from heddle.ir.op_def import OpDef, Without
+from heddle.support.diagnostics import HeddleError
+from tests.ops.cases import Case, flat, records, typed
+from tests.ops.programs import result_type
+
+MOST_SAMPLES = 4
+NAMES = [record.name for record in records() if not isinstance(record.reference, Without)]
+
+
+def widened(value: Any, rng: np.random.Generator) -> Any:
+    """An argument with any int64 in the place of floats; what is no float stays, an index, say."""
+    if isinstance(value, tuple):
+        return tuple(widened(item, rng) for item in value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return value
+    bounds = np.iinfo("int64")
+    return rng.integers(bounds.min, bounds.max, value.shape, dtype="int64", endpoint=True)
+
+
+def interpolates(name: str, attrs: Any) -> bool:
+    """Whether values are weighted: that is no arithmetic of integers."""
+    return name.startswith("image.resize") and attrs.get("method", "linear") != "nearest_neighbor"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference_is_what_kernels_give(name: str) -> None:
+    record = OP_RECORDS[f"relax.{name}"]
+    assert isinstance(record, OpDef) and isinstance(record.samples, tuple)
+    rng = np.random.default_rng(7)
+    for index, sample in enumerate(record.samples[:MOST_SAMPLES]):
+        if "float32" not in sample.dtypes or interpolates(name, sample.attrs):
+            continue
+        case = Case(record, sample, "int64", index)
+        given = Case(record, sample, "float32", index).arguments()
+        arguments = tuple(widened(argument, rng) for argument in given)
+        try:
+            made = typed(case, arguments, False)
+            result_type(made)
+            wanted = record.reference(made.call.attrs, *arguments)
+        except (HeddleError, IndexError, ValueError, AssertionError, OverflowError):
+            continue  # the operator takes no integers, or not these
+        builder = BlockBuilder()
+        with builder.function("main", made.params):
+            builder.emit_func_output(builder.emit(made.call))
+        executable = heddle.compile(builder.get(), "llvm -opt-level=0")
+        found = heddle.relax.VirtualMachine(executable, heddle.cpu())["main"](
+            *map(heddle.tensor, made.arrays)
+        )
+        for mine, theirs in zip(arrays_of(found), flat(wanted), strict=True):
+            if mine.dtype.kind in "iub":
+                np.testing.assert_array_equal(mine, theirs)
+
+
+def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
+    """The arrays of a machine's result."""
+    if isinstance(value, (tuple, list)):
+        return [array for item in value for array in arrays_of(item)]
+    return [value.numpy()]
