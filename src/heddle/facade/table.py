@@ -183,6 +183,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         ),
     },
     "heddle.relax.expr": _GRAPH_NODES,
+    "heddle.relay.frontend": {"heddle.frontend.relay_programs": "from_onnx"},
     "heddle.relay": {
         **_RELAY_BUILD,
         **_WITH_FIELDS,

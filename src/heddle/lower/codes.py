@@ -53,6 +53,13 @@ L0305 = declare_code(
     "Each clause of a match is a branch inside the one before. Put some of them into a function.",
 )
 
+L0306 = declare_code(
+    "L0306",
+    "graph cannot be written in Relay",
+    "A part of the graph has no words in Relay: a loop, a sequence, a tensor of unknown rank. "
+    "`heddle.compile` takes the graph itself.",
+)
+
 # ---- schedules
 
 L0401 = declare_code(

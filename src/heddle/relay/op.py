@@ -7,6 +7,7 @@ says under this name (`OpAlias`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from inspect import Parameter, Signature, signature
 from numbers import Number
 from typing import Any
@@ -20,7 +21,7 @@ from heddle.ir.codes import I0401
 from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
 from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
-from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef
+from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef, op_def
 from heddle.relay.builders import TupleWrapper, as_expr, const
 from heddle.relay.codes import Q0102
 from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
@@ -32,7 +33,18 @@ PREFIX = "relay."
 def find(name: str) -> tuple[OpDef, OpAlias] | None:
     """The record and the alias of Relay's operator `name`; None where there is none."""
     OP_RECORDS.fill()
-    return OP_ALIASES.get(PREFIX + name)
+    found = OP_ALIASES.get(PREFIX + name)
+    return _graph_operator(name) if found is None and name in OP_RECORDS else found
+
+
+@cache
+def _graph_operator(name: str) -> tuple[OpDef, OpAlias] | None:
+    """The operator of graphs that a program calls by its own name ("relax.nn.gelu"): one from tensors to
+    tensors."""
+    record = op_def(Op(name, span=None))
+    if record is None or any(spec.kind not in ("tensor", "tensors") for spec in record.inputs):
+        return None
+    return record, OpAlias("relay", name)
 
 
 def lookup(name: str) -> tuple[OpDef, OpAlias]:
@@ -129,6 +141,8 @@ def _checked(name: str, specs: Sequence[AttrSpec], attrs: Mapping[str, Any]) -> 
 def _fits(value: Any, kind: str, depth: int) -> bool:
     if depth and isinstance(value, (tuple, list)):
         return all(item is None or _fits(item, kind, depth - 1) for item in value)
+    if kind == "pairs":
+        return depth == 0 and isinstance(value, (int, np.integer))
     return isinstance(value, _KINDS.get(kind, (int, np.integer)))
 
 

@@ -1,0 +1,248 @@
+"""Graphs of operators as Relay programs: what importers make, for those who write Relay.
+
+    def main(x: R.Tensor((n, 3)), w: R.Tensor((2, 3))):
+        lv = R.permute_dims(w, axes=[1, 0])
+        lv1 = R.matmul(x, lv)
+        return R.nn.relu(lv1)
+
+becomes
+
+    def @main(%x: Tensor[(?, 3), float32], %w: Tensor[(2, 3), float32]) {
+      nn.relu(nn.dense(%x, %w)) }
+
+A call becomes one of a Relay operator whose record says the same: the operator that is found is expanded,
+and what comes out is compared with the call. `relay_forms` has the calls that are several operators in Relay.
+An operator without a name there is called by the name that graphs have for it. A symbolic dimension is `?`; a
+size that a call needs is read from a tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from heddle.graph.infer import type_of
+from heddle.graph.nodes import Binding, MatchCast, SeqExpr
+from heddle.graph.rewriter import is_call
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
+from heddle.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, Var
+from heddle.ir.module import IRModule
+from heddle.ir.node import children, replace
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_digest
+from heddle.ir.types import TupleType, Type
+from heddle.lower.codes import L0306
+from heddle.lower.normal_form import graph_functions
+from heddle.lower.relay_forms import FORMS
+from heddle.lower.relay_operators import as_relay_call
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.relay.builders import Function as RelayFunction
+from heddle.relay.builders import const
+from heddle.relay.nodes import AnyDim
+from heddle.relay.op import relay_call
+from heddle.relay.typed import infer_module
+from heddle.support.diagnostics import UsageError
+from heddle.support.span import at
+
+
+def to_relay(mod: IRModule) -> IRModule:
+    """The module with its graph functions as Relay functions, which have types; other functions stay.
+
+    Raises: UsageError L0306 for what Relay has no words for: loops, sequences, tensors of unknown rank.
+    """
+    functions: dict[Any, Any] = dict(mod.functions.items())
+    for var, func in graph_functions(mod):
+        functions[var] = _Maker().function(func)
+    return infer_module(mod.with_functions(functions))
+
+
+class _Maker:
+    """Makes one function. `exprs` has what stands for each variable. `sizes` has, by the digest of its
+    expression, where a size that is no number is found: a tensor and an axis, or the number itself."""
+
+    def __init__(self) -> None:
+        self.exprs: dict[Var, Expr] = {}
+        self._values: dict[Var, Expr] = {}
+        self.sizes: dict[bytes, tuple[Expr, int] | Expr] = {}
+
+    def function(self, func: Function) -> Function:
+        """The function in Relay."""
+        params = []
+        for param in func.params:
+            made = Var(param.name_hint, relay_type(type_of(param), param), dialect="relay", span=param.span)
+            self.bound(param, self.tied(made, type_of(param)))
+            params.append(made)
+        body = self.sequence(func.body)
+        return RelayFunction(params, body, span=func.span)
+
+    def bound(self, var: Var, expr: Expr) -> None:
+        """Note what stands for a variable, and the sizes that it tells."""
+        self.exprs[var] = expr
+        ty = type_of(var)
+        if isinstance(ty, TensorType):
+            for axis, dim in enumerate(ty.dims or ()):
+                if not isinstance(dim, IntImm):
+                    self.sizes.setdefault(structural_digest(dim), (expr, axis))
+
+    def tied(self, expr: Expr, ty: Any) -> Expr:
+        """An expression whose type does not tell that some of its sizes are those of other tensors, with a
+        type that does: parameters of a function, and results of `dyn.`."""
+        for axis, dim in enumerate(ty.dims or () if isinstance(ty, TensorType) else ()):
+            known = None if isinstance(dim, IntImm) else self.sizes.get(structural_digest(dim))
+            if isinstance(known, tuple):
+                other, place = known
+                ends = {"lhs_begin": axis, "lhs_end": axis + 1, "rhs_begin": place, "rhs_end": place + 1}
+                expr = relay_call("reshape_like", (expr, other), ends)
+        return expr
+
+    def sequence(self, sequence: Any) -> Expr:
+        """What a sequence gives."""
+        assert isinstance(sequence, SeqExpr)
+        for binding in sequence.bindings():
+            with at(binding.span):
+                self.binding(binding)
+        return self.leaf(sequence.body)
+
+    def binding(self, binding: Binding) -> None:
+        """Note what a variable is."""
+        if isinstance(binding, MatchCast) and isinstance(binding.ty, ShapeType):
+            self._named_sizes(binding.value, binding.ty)
+        elif isinstance(binding, MatchCast):
+            self.bound(binding.var, self.leaf(binding.value))
+        elif isinstance(type_of(binding.var), ShapeType):
+            self._values[binding.var] = binding.value
+        else:
+            self._values[binding.var] = binding.value
+            self.bound(binding.var, self.value(binding.value))
+
+    def _named_sizes(self, value: Expr, ty: ShapeType) -> None:
+        """Note what the sizes of a type are: other sizes, or the elements of a tensor."""
+        made = self.made_of(value)
+        if isinstance(made, ShapeExpr):
+            given: list[Expr | int] = [self.size(dim) for dim in made.values]
+        elif isinstance(made, Call) and is_call(made, "relax.tensor_to_shape"):
+            elements = relay_call("cast", (self.leaf(made.args[0]),), {"dtype": "int64"})
+            count = len(ty.values or ())
+            given = [relay_call("take", (elements, const(k, "int64")), {"axis": 0}) for k in range(count)]
+        else:
+            raise UsageError(L0306, f"Relay has no words for the sizes {ty}", span=value.span)
+        for dim, size in zip(ty.values or (), given, strict=True):
+            if not isinstance(dim, IntImm):
+                self.sizes.setdefault(
+                    structural_digest(dim), const(size, "int64") if isinstance(size, int) else size
+                )
+
+    def made_of(self, expr: Expr) -> Expr:
+        """The graph's value that a variable is bound to; the expression itself where it is none."""
+        return self._values.get(expr, expr) if isinstance(expr, Var) else expr
+
+    def leaf(self, expr: Expr) -> Expr:
+        """What stands for a variable, a constant or a tuple of such."""
+        if isinstance(expr, Var) and expr in self.exprs:
+            return self.exprs[expr]
+        if isinstance(expr, Constant):
+            return Constant(expr.data, span=expr.span)
+        if isinstance(expr, ShapeExpr):
+            return self.shape(expr.values)
+        if isinstance(expr, Tuple):
+            return Tuple(tuple(self.leaf(item) for item in expr.fields), span=expr.span)
+        raise UsageError(L0306, f"Relay has no words for {type(expr).__name__} as a value", span=expr.span)
+
+    def value(self, value: Expr) -> Expr:
+        """A value of a binding."""
+        if isinstance(value, If):
+            outer = dict(self.sizes)
+            made = []
+            for branch in (value.true_branch, value.false_branch):
+                made.append(self.sequence(branch))
+                self.sizes = dict(outer)  # what a branch computes is not there outside
+            return If(self.leaf(value.cond), made[0], made[1], span=value.span)
+        if isinstance(value, TupleGetItem):
+            whole = self.leaf(value.tuple_value)
+            return whole.fields[value.index] if isinstance(whole, Tuple) else TupleGetItem(whole, value.index)
+        if isinstance(value, Call) and isinstance(value.op, Op):
+            return self._call(value)
+        return self.leaf(value)
+
+    def _call(self, call: Call) -> Expr:
+        assert isinstance(call.op, Op)
+        form = FORMS.get(call.op.name)
+        made = None if form is None else form(self, call)
+        if isinstance(made, Call) and isinstance(made.op, Op) and made.op.name.startswith("dyn."):
+            made = self.tied(made, type_of(call))
+        if made is None:
+            found = as_relay_call(call)
+            if found is None:
+                raise UsageError(
+                    L0306,
+                    f"Relay has no words for this call of {call.op.name}",
+                    span=call.span,
+                    help="heddle.compile takes the graph as it is",
+                )
+            name, args, attrs = found
+            made = relay_call(name, [self.leaf(arg) for arg in args], attrs)
+        return replace(made, span=call.span) if made.span is None and call.span is not None else made
+
+    # ---- sizes
+
+    def size(self, dim: PrimExpr) -> int | Expr:
+        """A size as a number, or as an int64 of rank 0 that the program computes. Raises: UsageError
+        L0306."""
+        if isinstance(dim, IntImm):
+            return dim.value
+        known = self.sizes.get(structural_digest(dim))
+        if isinstance(known, Expr):
+            return known
+        if known is not None:
+            tensor, axis = known
+            shape = relay_call("shape_of", (tensor,), {"dtype": "int64"})
+            return relay_call("take", (shape, const(axis, "int64")), {"axis": 0})
+        name = _ARITHMETIC.get(type(dim).__name__)
+        if name is None:
+            raise UsageError(L0306, f"Relay has no words for the size {dim}")
+        parts = [self.size(part) for part in children(dim) if isinstance(part, PrimExpr)]
+        return relay_call(
+            name, [const(part, "int64") if isinstance(part, int) else part for part in parts], {}
+        )
+
+    def shape(self, dims: Any) -> Expr:
+        """Sizes as an int64 vector that the program computes."""
+        parts: list[Expr] = []
+        for dim in dims:
+            size = self.size(dim)
+            if isinstance(size, int):
+                parts.append(const([size], "int64"))
+            else:
+                parts.append(relay_call("reshape", (size,), {"newshape": [1]}))
+        return relay_call("concatenate", (Tuple(tuple(parts)),), {"axis": 0}) if len(parts) > 1 else parts[0]
+
+
+_ARITHMETIC = {
+    "Add": "add",
+    "Sub": "subtract",
+    "Mul": "multiply",
+    "FloorDiv": "floor_divide",
+    "FloorMod": "floor_mod",
+    "Max": "maximum",
+    "Min": "minimum",
+    "Select": "where",
+    "EQ": "equal",
+    "NE": "not_equal",
+    "LT": "less",
+    "LE": "less_equal",
+    "GT": "greater",
+    "GE": "greater_equal",
+    "And": "logical_and",
+    "Or": "logical_or",
+    "Not": "logical_not",
+}
+"""What Relay calls the parts of a size."""
+
+
+def relay_type(ty: Type, node: Expr) -> Type:
+    """A type of graphs as one of Relay. Raises: UsageError L0306."""
+    if isinstance(ty, TupleType):
+        return TupleType(tuple(relay_type(item, node) for item in ty.fields))
+    if isinstance(ty, TensorType) and ty.dtype is not None and ty.ndim >= 0:
+        dims = ty.dims if ty.dims is not None else (None,) * ty.ndim
+        return TensorType(tuple(dim if isinstance(dim, IntImm) else AnyDim() for dim in dims), ty.dtype)
+    raise UsageError(L0306, f"Relay has no words for a value of type {ty}", span=node.span)

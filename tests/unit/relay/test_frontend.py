@@ -1,0 +1,233 @@
+"""Models as Relay programs: each call says what the graph's call says, and the programs give the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import heddle
+from heddle import relay
+from heddle.ir.instrument import verify_module
+from heddle.relay.op import op_names
+from heddle.support.diagnostics import UsageError
+from tests.unit.relay.programs import floats, plain
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def model_of(
+    nodes: list[Any], inputs: dict[str, tuple[Any, ...]], weights: dict[str, Any] | None = None, **kinds: int
+) -> onnx.ModelProto:
+    """A model with one output, `y`."""
+    given = [
+        helper.make_tensor_value_info(name, kinds.get(name, FLOAT), list(dims))
+        for name, dims in inputs.items()
+    ]
+    held = [numpy_helper.from_array(array, name) for name, array in (weights or {}).items()]
+    out = [helper.make_empty_tensor_value_info("y")]
+    graph = helper.make_graph(nodes, "test", given, out, held)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
+
+
+def node(kind: str, inputs: str, outputs: str = "y", **attrs: Any) -> Any:
+    return helper.make_node(kind, inputs.split(), outputs.split(), **attrs)
+
+
+def by_graph(model: onnx.ModelProto, arrays: list[Any]) -> Any:
+    """What the model gives without Relay."""
+    vm = heddle.relax.VirtualMachine(heddle.compile(model), heddle.cpu())
+    return plain(vm["main"](*map(heddle.tensor, arrays)))
+
+
+def names_in(mod: heddle.IRModule) -> set[str]:
+    """The operators that `main` calls."""
+    found: set[str] = set()
+    relay.analysis.post_order_visit(
+        mod["main"], lambda expr: found.add(expr.op.name) if isinstance(expr, relay.Call) else None
+    )
+    return found
+
+
+FREE = ("n", "c", "h", "w")
+W = floats(4, 3, 3, 3)
+CASES: dict[str, tuple[onnx.ModelProto, list[tuple[int, ...]], set[str]]] = {
+    "a network": (
+        model_of(
+            [
+                node("Conv", "x k b", "a", pads=[1, 1, 1, 1]),
+                node("BatchNormalization", "a s b m v", "c"),
+                node("Relu", "c", "d"),
+                node("MaxPool", "d", "e", kernel_shape=[2, 2], strides=[2, 2]),
+                node("GlobalAveragePool", "e", "f"),
+                node("Flatten", "f", "g"),
+                node("Gemm", "g p q", "y", transB=1),
+            ],
+            {"x": ("n", 3, 8, 8)},
+            {"k": W, "b": floats(4), "s": floats(4), "m": floats(4), "v": np.ones(4, "f"), "p": floats(5, 4)}
+            | {"q": floats(5)},
+        ),
+        [(2, 3, 8, 8)],
+        {"nn.conv2d", "nn.batch_norm", "nn.relu", "nn.max_pool2d", "nn.dense", "reshape"},
+    ),
+    "attention": (
+        model_of(
+            [
+                node("MatMul", "x w", "a"),
+                node("Reshape", "a s", "b"),
+                node("Transpose", "b", "c", perm=[0, 2, 1, 3]),
+                node("Transpose", "b", "d", perm=[0, 2, 3, 1]),
+                node("MatMul", "c d", "e"),
+                node("Softmax", "e", "f", axis=-1),
+                node("MatMul", "f c", "g"),
+                node("Transpose", "g", "h", perm=[0, 2, 1, 3]),
+                node("Reshape", "h t", "i"),
+                node("LayerNormalization", "i u v", "y"),
+            ],
+            {"x": ("n", "length", 8)},
+            {
+                "w": floats(8, 8),
+                "s": np.array([0, 0, 2, 4]),
+                "t": np.array([0, 0, 8]),
+                "u": floats(8),
+                "v": floats(8),
+            },
+        ),
+        [(2, 5, 8)],
+        {"nn.dense", "reshape", "transpose", "nn.softmax", "nn.matmul", "nn.layer_norm"},
+    ),
+    "sizes that are computed": (
+        model_of(
+            [
+                node("Shape", "x", "s", start=0, end=1),
+                node("Concat", "s four", "t", axis=0),
+                node("Expand", "row t", "u"),
+                node("Slice", "x one end axis", "v"),
+                node("Add", "u v", "y"),
+            ],
+            {"x": ("n", 5)},
+            {
+                "four": np.array([4]),
+                "row": floats(1, 4),
+                "one": np.array([1]),
+                "end": np.array([5]),
+                "axis": np.array([1]),
+            },
+        ),
+        [(3, 5)],
+        {"dyn.broadcast_to", "reshape_like", "strided_slice", "add"},
+    ),
+    "a branch": (
+        model_of(
+            [
+                node("ReduceSum", "x", "s", keepdims=0),
+                node("Greater", "s zero", "c"),
+                node(
+                    "If",
+                    "c",
+                    then_branch=helper.make_graph(
+                        [node("Tanh", "x", "p")], "then", [], [helper.make_empty_tensor_value_info("p")]
+                    ),
+                    else_branch=helper.make_graph(
+                        [node("Neg", "x", "q")], "else", [], [helper.make_empty_tensor_value_info("q")]
+                    ),
+                ),
+            ],
+            {"x": ("n", 3)},
+            {"zero": np.array(0, "float32")},
+        ),
+        [(2, 3)],
+        {"sum", "greater", "tanh", "negative"},
+    ),
+    "several outputs and a name of graphs": (
+        model_of(
+            [node("Split", "x", "a b", axis=1, num_outputs=2), node("Gelu", "a", "c"), node("Sub", "c b")],
+            {"x": ("n", 6)},
+        ),
+        [(4, 6)],
+        {"split", "relax.nn.gelu", "subtract"},
+    ),
+}
+CASES["several outputs and a name of graphs"][0].opset_import[0].version = 20
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gives_what_the_graph_gives(name: str) -> None:
+    model, shapes, wanted = CASES[name]
+    mod, params = relay.frontend.from_onnx(model)
+    assert params == {} and verify_module(mod) == []
+    assert wanted <= names_in(mod)
+    assert names_in(mod) - {"relax.nn.gelu"} <= set(op_names())
+    again = relay.parse(mod.astext())
+    for _ in range(2):
+        arrays = [floats(*shape) for shape in shapes]
+        expected = by_graph(model, arrays)
+        for program in (mod, again):
+            for kind in ("debug", "vm"):
+                found = plain(relay.create_executor(kind, program).evaluate()(*arrays))
+                np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+
+
+def test_fixed_sizes_run_on_every_executor() -> None:
+    """`shape` fixes what the model leaves open; `relay.Any()` leaves it open."""
+    model, _, _ = CASES["a network"]
+    x = floats(3, 3, 8, 8)
+    fixed, _ = relay.frontend.from_onnx(model, shape={"x": (3, 3, 8, 8)})
+    assert "?" not in fixed.astext(show_meta_data=False)
+    expected = by_graph(model, [x])
+    for kind in ("debug", "vm", "graph", "aot"):
+        found = relay.create_executor(kind, fixed).evaluate()(x).numpy()
+        np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+    free, _ = relay.frontend.from_onnx(model, shape={"x": (relay.Any(), 3, 8, relay.Any())})
+    assert "Tensor[(?, 3, 8, ?)" in free.astext(show_meta_data=False)
+
+
+def test_parameters_beside_the_program() -> None:
+    model, _, _ = CASES["a network"]
+    mod, params = relay.frontend.from_onnx(model, freeze_params=False)
+    assert set(params) == {"k", "b", "s", "m", "v", "p", "q"}
+    np.testing.assert_array_equal(params["k"].numpy(), W)
+    x = floats(2, 3, 8, 8)
+    made = relay.build(relay.frontend.from_onnx(model, {"x": (2, 3, 8, 8)})[0], target="llvm")
+    run = heddle.contrib.graph_executor.GraphModule(made["default"](heddle.cpu()))
+    run.set_input("x", x)
+    run.run()
+    names = [param.name_hint for param in mod["main"].params[1:]]
+    found = relay.create_executor("vm", mod).evaluate()(x, *(params[name] for name in names)).numpy()
+    np.testing.assert_allclose(run.get_output(0).numpy(), found, 2e-5, 2e-5)
+
+
+def test_passes_of_relay_take_it() -> None:
+    mod, _ = relay.frontend.from_onnx(CASES["a network"][0])
+    simple = relay.transform.SimplifyInference()(mod)
+    assert "nn.batch_norm" not in names_in(simple)
+    x = floats(2, 3, 8, 8)
+    expected = relay.create_executor("vm", mod).evaluate()(x).numpy()
+    found = relay.create_executor("vm", simple).evaluate()(x).numpy()
+    np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+
+
+def test_sizes_that_are_one_stay_one() -> None:
+    """Two inputs of one named size: a program knows that they are, and refuses others."""
+    model = model_of([node("Add", "x z")], {"x": ("n", 3), "z": ("n", 3)})
+    mod, _ = relay.frontend.from_onnx(model)
+    assert "reshape_like" in names_in(mod)
+    run = relay.create_executor("vm", mod).evaluate()
+    x, z = floats(4, 3), floats(4, 3)
+    np.testing.assert_array_equal(run(x, z).numpy(), x + z)
+    with pytest.raises(heddle.HeddleError):
+        run(x, floats(1, 3))
+    np.testing.assert_array_equal(run(x, z).numpy(), x + z)
+
+
+def test_what_relay_has_no_words_for() -> None:
+    lengths = {"w": floats(1, 16, 3), "r": floats(1, 16, 4)}
+    model = model_of([node("LSTM", "x w r", "h y", hidden_size=4)], {"x": ("n", 1, 3)}, lengths)
+    with pytest.raises(UsageError, match="Relay has no words") as caught:
+        relay.frontend.from_onnx(model)
+    assert caught.value.code == "L0306"
+    with pytest.raises(UsageError, match="convert_config"):
+        relay.frontend.from_onnx(model, convert_config={"use_nt_batch_matmul": True})
