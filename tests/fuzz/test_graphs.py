@@ -199,6 +199,20 @@ EXAMPLES = {
         (_X / np.sqrt(_X.var() + 0.01)).reshape(1, 7),
         21,
     ),
+    "GroupNormalization of float32": (
+        helper.make_node("GroupNormalization", ["x", "scale", "bias"], ["y"], num_groups=1, epsilon=1e-3),
+        {"x": np.float32([[-1.2, -1.16]]), "scale": np.ones(2, "float32"), "bias": np.zeros(2, "float32")},
+        "runtime",
+        np.float32([[-0.53452325, 0.53452325]]),
+        21,
+    ),
+    "InstanceNormalization of few elements": (
+        helper.make_node("InstanceNormalization", ["x", "scale", "bias"], ["y"], epsilon=0.01),
+        {"x": np.float32([[[540.9996]]]), "scale": np.float32([-0.7570336]), "bias": np.float32([-1.765542])},
+        "runtime",
+        np.float32([[[-1.765542]]]),
+        17,
+    ),
     "LRN of float64": (
         helper.make_node("LRN", ["x"], ["y"], size=1, alpha=0.3),
         {"x": _X.reshape(1, 7, 1, 1)},

@@ -321,13 +321,14 @@ def _of_sizes_that_sum_to_one(x: Any, axis: int) -> Any:
 
 
 def _normalised_groups(node: NodeProto, given: Mapping[str, Any], attrs: Mapping[str, Any]) -> Any:
-    """Each group of channels, in the precision of x."""
-    x, scale, bias = (given[name] for name in node.input)
+    """Each group of channels, in float64."""
+    dtype = given[node.input[0]].dtype
+    x, scale, bias = (given[name].astype(np.float64) for name in node.input)
     rows = x.reshape(x.shape[0], attrs["num_groups"], -1)
     spread = np.sqrt(rows.var(axis=2, keepdims=True) + attrs.get("epsilon", 1e-5))
     made = ((rows - rows.mean(axis=2, keepdims=True)) / spread).reshape(x.shape)
     places = (-1, *[1] * (x.ndim - 2))
-    return made * scale.reshape(places) + bias.reshape(places)
+    return (made * scale.reshape(places) + bias.reshape(places)).astype(dtype)
 
 
 def _by_neighbours(x: Any, attrs: Mapping[str, Any]) -> Any:
