@@ -286,7 +286,10 @@ def _apply(call: Call, ty: FuncType, analyzer: Analyzer) -> Type:
             raise IRTypeError(
                 R0202, f"argument {index} of {_callee_name(call.op)}: {problem}", span=call.span
             )
-    from_callee = {var for param in params for var in symbolic_vars(param)} - set(mapping)
+    from_callee = {var for param in params for var in symbolic_vars(param)}
+    if isinstance(call.op, GlobalVar):  # a function inside this one may use its sizes
+        from_callee |= set(symbolic_vars(ty.ret))
+    from_callee -= set(mapping)
     return erase_vars(substitute(ty.ret, mapping), from_callee)
 
 

@@ -182,3 +182,34 @@ def test_calls_in_place_are_fused(params, value, args, place, more):
     mod = from_source(INPLACE.format(params=params, value=value, args=args, place=place, more=more))
     given = np.arange(8, dtype="float32")
     np.testing.assert_array_equal(run_main(mod, given, np.array(3, "float32")), 2 * given + 3)
+
+
+SIZES_OF_A_FUNCTION = """
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def places(x: R.Tensor(("n", 3), "float32")) -> R.Tensor((2, "count"), "int64"):
+        n, count = T.int64(), T.int64()
+        found = R.nonzero(x)
+        y = R.match_cast(found, R.Tensor((2, count), "int64"))
+        return y
+
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        n = T.int64()
+        y = Module.places(x)
+        z = R.permute_dims(y)
+        w = R.multiply(z, z)
+        return w
+"""
+
+
+def test_sizes_that_a_function_finds_are_its_own() -> None:
+    """Its caller does not know them: they were taken for 0 in kernels."""
+    mod = from_source(SIZES_OF_A_FUNCTION)
+    y = next(binding.var for binding in mod["main"].body.bindings() if binding.var.name_hint == "y")
+    assert y.ty.dims is None and y.ty.ndim == 2
+    x = np.float32([[0, 1, 2], [3, 0, 0]])
+    for mode in ("compiled", "bytecode"):
+        vm = relax.VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())
+        np.testing.assert_array_equal(vm["main"](tensor(x)).numpy(), np.argwhere(x) ** 2)
