@@ -40,7 +40,10 @@ def from_onnx(
     - `freeze_params`: the initializers are constants of the program, and no parameters are left; else they
       are parameters of `main` behind the inputs, and come back by name.
 
-    Raises: as `relax.frontend.onnx.from_onnx`; UsageError L0306 for what Relay has no words for, a loop, say;
+    What Relay has no words for, loops that collect rows, say, stays in functions of graphs that the program
+    calls.
+
+    Raises: as `relax.frontend.onnx.from_onnx`; UsageError L0306 for inputs and results that Relay lacks,
     N0302 for `convert_config` and `export_node_renamed_model_path`, which are TVM's own.
     """
     if convert_config or export_node_renamed_model_path:

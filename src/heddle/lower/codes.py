@@ -56,8 +56,8 @@ L0305 = declare_code(
 L0306 = declare_code(
     "L0306",
     "graph cannot be written in Relay",
-    "A part of the graph has no words in Relay: a loop, a sequence, a tensor of unknown rank. "
-    "`heddle.compile` takes the graph itself.",
+    "An input or result of the graph is a text, a sequence or a tensor of unknown rank, which Relay lacks, "
+    "or a size of it is found nowhere. `heddle.compile` takes the graph itself.",
 )
 
 # ---- schedules

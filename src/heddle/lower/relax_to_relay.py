@@ -24,7 +24,7 @@ from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, MatchCast, SeqExpr
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import children, replace
 from heddle.ir.op import Op
@@ -34,6 +34,7 @@ from heddle.lower.codes import L0306
 from heddle.lower.normal_form import graph_functions
 from heddle.lower.relay_forms import FORMS
 from heddle.lower.relay_operators import as_relay_call
+from heddle.lower.relay_outline import kept_functions, with_parts_outlined
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relay.builders import Function as RelayFunction
 from heddle.relay.builders import const
@@ -47,12 +48,41 @@ from heddle.support.span import at
 def to_relay(mod: IRModule) -> IRModule:
     """The module with its graph functions as Relay functions, which have types; other functions stay.
 
-    Raises: UsageError L0306 for what Relay has no words for: loops, sequences, tensors of unknown rank.
+    What Relay has no words for, loops that collect rows and sequences, stays in functions of graphs that the
+    program calls.
+
+    Raises: UsageError L0306 where that is not enough: tensors of unknown rank as inputs or results, say.
     """
+    kept = kept_functions(mod)
+    for var in kept:
+        func: Any = mod[var]
+        if "global_symbol" in func.attrs:
+            raise UsageError(
+                L0306,
+                f"the inputs or results of {var.name_hint!r} have types that Relay lacks",
+                span=func.span,
+            )
+    mod, kept = with_parts_outlined(mod, kept)
     functions: dict[Any, Any] = dict(mod.functions.items())
-    for var, func in graph_functions(mod):
-        functions[var] = _Maker().function(func)
+    for var, _ in graph_functions(mod):
+        if var in kept:
+            continue
+        made = None
+        while made is None:
+            try:
+                made = _Maker().function(mod[var])
+            except _NoWordsError as error:
+                mod, kept = with_parts_outlined(mod, kept, (error.call,))
+        functions = {**dict(mod.functions.items()), **functions, var: made}
     return infer_module(mod.with_functions(functions))
+
+
+class _NoWordsError(Exception):
+    """A call that becomes a part of its own."""
+
+    def __init__(self, call: Call) -> None:
+        super().__init__()
+        self.call = call
 
 
 class _Maker:
@@ -106,13 +136,25 @@ class _Maker:
         """Note what a variable is."""
         if isinstance(binding, MatchCast) and isinstance(binding.ty, ShapeType):
             self._named_sizes(binding.value, binding.ty)
+            self._values[binding.var] = ShapeExpr(binding.ty.values or ())
         elif isinstance(binding, MatchCast):
+            made = self.made_of(binding.value)
+            if isinstance(made, Call) and isinstance(made.op, Op) and _tells_more(binding.ty, type_of(made)):
+                raise _NoWordsError(made)
             self.bound(binding.var, self.leaf(binding.value))
         elif isinstance(type_of(binding.var), ShapeType):
             self._values[binding.var] = binding.value
         else:
             self._values[binding.var] = binding.value
-            self.bound(binding.var, self.value(binding.value))
+            made = self.value(binding.value)
+            if self._is_part(binding.value):
+                made = self.tied(made, type_of(binding.var))
+            self.bound(binding.var, made)
+
+    def _is_part(self, value: Expr) -> bool:
+        """Whether a function gave a value, or the tuple that it is a field of."""
+        whole = self.made_of(value.tuple_value) if isinstance(value, TupleGetItem) else value
+        return isinstance(whole, Call) and isinstance(whole.op, GlobalVar)
 
     def _named_sizes(self, value: Expr, ty: ShapeType) -> None:
         """Note what the sizes of a type are: other sizes, or the elements of a tensor."""
@@ -139,6 +181,10 @@ class _Maker:
         """What stands for a variable, a constant or a tuple of such."""
         if isinstance(expr, Var) and expr in self.exprs:
             return self.exprs[expr]
+        made = self.made_of(expr)
+        if is_call(made, "relax.tensor_to_shape"):
+            return relay_call("cast", (self.leaf(made.args[0]),), {"dtype": "int64"})  # type: ignore[attr-defined]
+        expr = made if isinstance(made, ShapeExpr) else expr
         if isinstance(expr, Constant):
             return Constant(expr.data, span=expr.span)
         if isinstance(expr, ShapeExpr):
@@ -161,6 +207,9 @@ class _Maker:
             return whole.fields[value.index] if isinstance(whole, Tuple) else TupleGetItem(whole, value.index)
         if isinstance(value, Call) and isinstance(value.op, Op):
             return self._call(value)
+        if isinstance(value, Call) and isinstance(value.op, GlobalVar):
+            callee = GlobalVar(value.op.name_hint)
+            return Call(callee, tuple(map(self.leaf, value.args)), span=value.span)
         return self.leaf(value)
 
     def _call(self, call: Call) -> Expr:
@@ -172,12 +221,7 @@ class _Maker:
         if made is None:
             found = as_relay_call(call)
             if found is None:
-                raise UsageError(
-                    L0306,
-                    f"Relay has no words for this call of {call.op.name}",
-                    span=call.span,
-                    help="heddle.compile takes the graph as it is",
-                )
+                raise _NoWordsError(call)
             name, args, attrs = found
             made = relay_call(name, [self.leaf(arg) for arg in args], attrs)
         return replace(made, span=call.span) if made.span is None and call.span is not None else made
@@ -214,6 +258,15 @@ class _Maker:
             else:
                 parts.append(relay_call("reshape", (size,), {"newshape": [1]}))
         return relay_call("concatenate", (Tuple(tuple(parts)),), {"axis": 0}) if len(parts) > 1 else parts[0]
+
+
+def _tells_more(ty: Type, known: Type) -> bool:
+    """Whether a tensor type has a number for a size, and another one none: nothing in Relay says that."""
+    if not isinstance(ty, TensorType) or not isinstance(known, TensorType) or ty.dims is None:
+        return False
+    others = known.dims if known.dims is not None else (None,) * len(ty.dims)
+    pairs = zip(ty.dims, others, strict=True)
+    return any(isinstance(dim, IntImm) and not isinstance(other, IntImm) for dim, other in pairs)
 
 
 _ARITHMETIC = {

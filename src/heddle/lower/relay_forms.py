@@ -62,24 +62,24 @@ def _reshape(maker: Maker, call: Call) -> Expr | None:
     if dims is None:
         return None
     data, source = maker.leaf(call.args[0]), call.args[0]
-    for wanted in _codes(type_of(source), dims):
-        if is_call_of(("reshape", [source], {"newshape": wanted}), call):
-            return relay_call("reshape", (data,), {"newshape": wanted})
-    return relay_call("dyn.reshape", (data, maker.shape(dims)), {})
+    for attrs in _codes(type_of(source), dims):
+        if is_call_of(("reshape", [source], attrs), call):
+            return relay_call("reshape", (data,), attrs)
+    return None
 
 
-def _codes(ty: Any, dims: Sequence[PrimExpr]) -> list[list[int]]:
+def _codes(ty: Any, dims: Sequence[PrimExpr]) -> list[dict[str, Any]]:
     """New sizes as Relay writes them: 0 for the size of the data at that place, -1 for what is left."""
     whole = _whole(dims)
     if whole is not None:
-        return [whole] if 0 not in whole else []
+        return [{"newshape": whole, **({"allowzero": True} if 0 in whole else {})}]
     own = ty.dims if isinstance(ty, TensorType) and ty.dims is not None else ()
     copied = [
         dim.value if isinstance(dim, IntImm) else 0 if k < len(own) and own[k] is dim else -1
         for k, dim in enumerate(dims)
     ]
     rest = [dim.value if isinstance(dim, IntImm) else -1 for dim in dims]
-    return [codes for codes in (copied, rest) if codes.count(-1) <= 1]
+    return [{"newshape": codes} for codes in (copied, rest) if codes.count(-1) <= 1]
 
 
 def _of_shape(name: str, place: int = 0) -> Form:

@@ -19,6 +19,7 @@ from heddle.relay.nodes import Let
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.runtime.data import ConstructorValue, RefValue, map_values
 from heddle.runtime.device import Device, cpu
+from heddle.runtime.dtype import dtype_of
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import Trap, TrapTypeError, UsageError, did_you_mean
 from heddle.support.registry import Registry
@@ -125,8 +126,11 @@ def _inside(value: Any, ty: Any, where: str) -> Any:
             Q0402, f"{where}: expected a tensor, number, tuple or data type, got {type(value).__name__}"
         )
     array = np.asarray(as_value(value))
-    if isinstance(ty, TensorType):
-        _check(array, ty, where)
+    if not isinstance(ty, TensorType):
+        return array
+    if ty.dtype is not None and dtype_of(array.dtype) == ty.dtype:
+        array = array.astype(ty.dtype.numpy(), copy=False)  # of fewer than 8 bits: one to a byte
+    _check(array, ty, where)
     return array
 
 

@@ -16,7 +16,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Expr, Tuple, Var
 from heddle.ir.op_def import OpAlias, OpDef
-from heddle.ir.types import TupleType, Type
+from heddle.ir.types import FuncType, TupleType, Type
 from heddle.prim.nodes import IntImm, SizeVar
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
@@ -65,6 +65,18 @@ def with_symbols(ty: Type) -> Type:
         return ty
     dims = (SizeVar("any") if isinstance(dim, AnyDim) else dim for dim in ty.dims or ())
     return TensorType(tuple(dims), ty.dtype)
+
+
+def without_symbols(ty: Type) -> Type:
+    """A type of a graph as Relay has it: each symbolic dimension is `?`."""
+    if isinstance(ty, TupleType):
+        return TupleType(tuple(map(without_symbols, ty.fields)))
+    if isinstance(ty, FuncType) and ty.params is not None:
+        return FuncType(tuple(map(without_symbols, ty.params)), without_symbols(ty.ret), ty.is_pure)
+    if not isinstance(ty, TensorType) or ty.dtype is None or ty.ndim < 0:
+        return ty
+    dims = ty.dims if ty.dims is not None else (None,) * ty.ndim
+    return TensorType(tuple(dim if isinstance(dim, IntImm) else AnyDim() for dim in dims), ty.dtype)
 
 
 def result_type(name: str, args: Sequence[Type], attrs: Attrs) -> Type:

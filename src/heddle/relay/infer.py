@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.infer import function_type
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -20,6 +21,7 @@ from heddle.ir.types import FuncType, TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.relay.cases import unmatched_cases
 from heddle.relay.codes import Q0301, Q0302, Q0303, Q0304, Q0305, Q0306, Q0307, Q0308
+from heddle.relay.expand import without_symbols
 from heddle.relay.kinds import check_kind
 from heddle.relay.nodes import (
     IncompleteType,
@@ -124,7 +126,9 @@ class Inference:
         known = self.globals.get(var)
         if known is None:
             func = self.mod.get(var)
-            if isinstance(func, Function):
+            if isinstance(func, Function) and func.dialect != "relay":
+                known = without_symbols(function_type(func))
+            elif isinstance(func, Function):
                 known = (
                     func.ty if func.ty is not None and is_current(func, self.mod) else self.signature(func)
                 )
@@ -394,6 +398,8 @@ def is_current(func: Function, mod: IRModule) -> bool:
         if isinstance(node, GlobalVar):
             known = mod.get(node)
             ty = getattr(known, "ty", None)
+            if ty is not None and known is not None and known.dialect != "relay":
+                ty = without_symbols(ty)
             if node.ty is None or ty is None or not (node.ty is ty or structural_equal(node.ty, ty)):
                 return False
         elif isinstance(node, Constructor):

@@ -21,6 +21,7 @@ from heddle.graph.normalize import Normalizer
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.graph.values import apply_operator, is_true, shape_value
 from heddle.ir.attrs import Attrs
+from heddle.ir.dialect import DIALECTS
 from heddle.ir.expr import (
     Call,
     Constant,
@@ -93,6 +94,8 @@ class RelayInterpreter:
         callee = Closure(func, {}) if isinstance(func, Function) else func
         if isinstance(callee, Constructor):
             return self._construct(callee, args)
+        if isinstance(callee, Closure) and callee.func.dialect != "relay":
+            return DIALECTS[callee.func.dialect].run(callee.func, self.mod, args)
         return self._run(callee.func.body, self._frame(callee, args, callee.func))
 
     def evaluate(self, expr: Expr) -> Any:
@@ -143,6 +146,9 @@ class RelayInterpreter:
                     args.append(frame.values[arg] if arg in frame.values else (yield self.eval(arg, frame)))
                 if isinstance(callee, Constructor):
                     value = self._construct(callee, args)
+                    break
+                if isinstance(callee, Closure) and callee.func.dialect != "relay":
+                    value = DIALECTS[callee.func.dialect].run(callee.func, self.mod, args)
                     break
                 frame, expr = self._frame(callee, args, expr), callee.func.body
             else:

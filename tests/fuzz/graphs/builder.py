@@ -242,6 +242,8 @@ class Builder:
         clean, noisy = [], []
         for s in range(self.num_samples):
             clean.append(evaluate(node, {name: table[name].clean[s] for name in wanted}, self.opset))
+            if any(getattr(item, "size", 0) > self.plan.max_elements for item in clean[-1]):
+                raise Unfit("too many elements")  # before there are as many errors of rounding
             if any(table[name].clean[s] is not table[name].noisy[s] for name in wanted):
                 again = evaluate(node, {name: table[name].noisy[s] for name in wanted}, self.opset)
             else:

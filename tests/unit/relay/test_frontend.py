@@ -13,6 +13,8 @@ import heddle
 from heddle import relay
 from heddle.ir.instrument import verify_module
 from heddle.relay.op import op_names
+from heddle.script import from_source
+from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError
 from tests.unit.relay.programs import floats, plain
 
@@ -47,7 +49,12 @@ def names_in(mod: heddle.IRModule) -> set[str]:
     """The operators that `main` calls."""
     found: set[str] = set()
     relay.analysis.post_order_visit(
-        mod["main"], lambda expr: found.add(expr.op.name) if isinstance(expr, relay.Call) else None
+        mod["main"],
+        lambda expr: (
+            found.add(expr.op.name)
+            if isinstance(expr, relay.Call) and isinstance(expr.op, heddle.ir.Op)
+            else None
+        ),
     )
     return found
 
@@ -223,11 +230,81 @@ def test_sizes_that_are_one_stay_one() -> None:
     np.testing.assert_array_equal(run(x, z).numpy(), x + z)
 
 
-def test_what_relay_has_no_words_for() -> None:
-    lengths = {"w": floats(1, 16, 3), "r": floats(1, 16, 4)}
-    model = model_of([node("LSTM", "x w r", "h y", hidden_size=4)], {"x": ("n", 1, 3)}, lengths)
-    with pytest.raises(UsageError, match="Relay has no words") as caught:
+SCANNED = helper.make_graph(
+    [node("Add", "h x", "s"), node("Tanh", "s", "t"), node("Identity", "t", "row")],
+    "body",
+    [helper.make_tensor_value_info(name, FLOAT, ["n", 3]) for name in ("h", "x")],
+    [helper.make_tensor_value_info(name, FLOAT, ["n", 3]) for name in ("t", "row")],
+)
+PARTS: dict[str, tuple[onnx.ModelProto, list[Any]]] = {
+    "a recurrent network": (
+        model_of(
+            [node("LSTM", "x w r", "h", hidden_size=4), node("Relu", "h")],
+            {"x": ("length", "n", 3)},
+            {"w": floats(1, 16, 3), "r": floats(1, 16, 4)},
+        ),
+        [lambda: floats(5, 2, 3)],
+    ),
+    "a loop that collects rows": (
+        model_of(
+            [node("Scan", "h x", "last rows", body=SCANNED, num_scan_inputs=1), node("Add", "rows last")],
+            {"h": ("n", 3), "x": ("length", "n", 3)},
+        ),
+        [lambda: floats(2, 3), lambda: floats(4, 2, 3)],
+    ),
+    "sequences": (
+        model_of(
+            [
+                node("SplitToSequence", "x", "s", axis=0),
+                node("SequenceAt", "s one", "a"),
+                node("ConcatFromSequence", "s", "b", axis=0),
+                node("Add", "a b"),
+            ],
+            {"x": ("n", 3)},
+            {"one": np.array(1)},
+        ),
+        [lambda: floats(2, 3)],
+    ),
+    "sizes by inputs": (
+        model_of([node("Pad", "x p", mode="edge")], {"x": (2, 3), "p": (4,)}, p=INT64),
+        [lambda: floats(2, 3), lambda: np.array([1, -1, 0, 2])],
+    ),
+    "sizes that data decide": (
+        model_of(
+            [node("NonZero", "x", "p"), node("Transpose", "p", "q"), node("Mul", "q q")], {"x": ("n", 3)}
+        ),
+        [lambda: np.float32([[0, 1, 2], [3, 0, 0]])],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_what_relay_has_no_words_for_is_a_graph_that_it_calls(name: str) -> None:
+    model, makers = PARTS[name]
+    mod, _ = relay.frontend.from_onnx(model)
+    assert mod["main"].dialect == "relay" and verify_module(mod) == []
+    again = from_source(module_script(mod))
+    for _ in range(2):
+        arrays = [make() for make in makers]
+        expected = by_graph(model, arrays)
+        for program in (mod, again):
+            for kind in ("debug", "vm"):
+                found = plain(relay.create_executor(kind, program).evaluate()(*arrays))
+                np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
+
+
+def test_a_part_has_its_numbers_inside() -> None:
+    """The counter and the empty rows of a loop are the part's: nothing of them is computed in the program."""
+    mod, _ = relay.frontend.from_onnx(PARTS["a loop that collects rows"][0])
+    parts = [var.name_hint for var, func in mod.functions.items() if func.dialect != "relay"]
+    assert [name for name in parts if name.startswith("main_part")] == ["main_part"]
+    assert names_in(mod) <= {"add", "reshape_like"}
+
+
+def test_values_that_relay_lacks_are_refused() -> None:
+    model = model_of([node("StringNormalizer", "x")], {"x": (3,)}, x=TensorProto.STRING)
+    with pytest.raises(UsageError, match="types that Relay lacks") as caught:
         relay.frontend.from_onnx(model)
     assert caught.value.code == "L0306"
     with pytest.raises(UsageError, match="convert_config"):
-        relay.frontend.from_onnx(model, convert_config={"use_nt_batch_matmul": True})
+        relay.frontend.from_onnx(CASES["a network"][0], convert_config={"use_nt_batch_matmul": True})

@@ -43,6 +43,8 @@ def _known(given: Given, name: str) -> bool:
 def _swapped(tensor: Expr) -> Expr:
     """The last two axes exchanged."""
     axes = list(range(rank(tensor)))
+    if len(axes) < 2:
+        raise IRTypeError(R0203, f"a factor that is transposed must have 2 dimensions, got {len(axes)}")
     axes[-2:] = [axes[-1], axes[-2]]
     return call_op("permute_dims", tensor, axes=axes)
 
