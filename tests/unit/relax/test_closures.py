@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import heddle
+from heddle import relax
 from heddle.ir.expr import Function
 from heddle.ir.instrument import verify_module
 from heddle.ir.structural import assert_structural_equal
 from heddle.ir.transform import Sequential
 from heddle.ir.visitor import walk
 from heddle.relax.transform.lambda_lift import LambdaLift
+from heddle.runtime.function import get_global_func, register_global_func
+from heddle.runtime.tensor import tensor
+from heddle.script import from_source
 from heddle.script import ir as I
 from heddle.script import relax as R
 from heddle.script import tir as T
-from heddle.support.diagnostics import VerifyError
+from heddle.support.diagnostics import TrapTypeError, VerifyError
 from tests.unit.relax.running import MODES, assert_runs, assert_same, machine
 
 RNG = np.random.default_rng(7)
@@ -339,3 +344,55 @@ def test_functions_expose_their_parameter_names(mode: str):
     vm = machine(Captures, mode)
     assert vm.module["get_function_arity"]("main") == 3
     assert [vm.module["get_function_param_name"]("main", k) for k in range(3)] == ["x", "y", "z"]
+
+
+TAKES_A_FUNCTION = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        f: R.Callable((R.Tensor((3,), "float32"),), R.Tensor((3,), "float32")), x: R.Tensor((3,), "float32")
+    ) -> R.Tensor((3,), "float32"):
+        y = f(x)
+        return y
+
+    @R.function
+    def bound(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        cls = Module
+        f = R.make_closure(cls.shifted, (x,))
+        y = cls.main(f, x)
+        return y
+
+    @R.function(private=True)
+    def shifted(y: R.Tensor((3,), "float32"), x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        z = R.add(y, x)
+        return z
+"""
+
+
+@pytest.fixture
+def asked() -> Iterator[list[Any]]:
+    """What the host is asked about: whether it is a function."""
+    name, found = "vm.builtin.check_func_info", []
+    known = get_global_func(name)
+
+    def check(value: Any, context: str) -> None:
+        found.append(value)
+        known(value, context)
+
+    register_global_func(name, check, override=True)
+    yield found
+    register_global_func(name, known, override=True)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "bytecode"])
+def test_a_function_is_checked_where_it_is_a_parameter(mode: str, asked: list[Any]) -> None:
+    """Machine code asks the host about what is no closure alone: that took 100 times a closure's call."""
+    vm = relax.VirtualMachine(heddle.compile(from_source(TAKES_A_FUNCTION), exec_mode=mode), heddle.cpu())
+    x = tensor(np.ones(3, "float32"))
+    np.testing.assert_array_equal(vm["bound"](x).numpy(), [2, 2, 2])
+    assert len(asked) == (mode == "bytecode")
+    np.testing.assert_array_equal(vm["main"](lambda y: tensor(y.numpy() + 4), x).numpy(), [5, 5, 5])
+    with pytest.raises(TrapTypeError, match="expected a function"):
+        vm["main"](x, x)
+    np.testing.assert_array_equal(vm["bound"](x).numpy(), [2, 2, 2])

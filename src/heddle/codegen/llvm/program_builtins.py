@@ -418,6 +418,20 @@ _writes("check_shape_info")(_check_count(Kind.SHAPE, "shape", "ndim {}"))
 _writes("check_tuple_info")(_check_count(Kind.TUPLE, "tuple", "{} elements"))
 
 
+@_writes("check_func_info")
+def _check_func_info(emitter: ProgramEmitter, step: Step) -> None:
+    """A closure passes; of anything else the host knows whether it can be called, and says so."""
+    out = emitter.out
+    kind = emitter.kind(emitter.value(step.operands[0]))
+    other, going = out.label("other"), out.label("closure")
+    weights = emitter.module.metadata_once('!{!"branch_weights", i32 2000, i32 1}')
+    out.branch(out.value(f"icmp eq i32 {kind}, {Kind.CLOSURE.value}"), going, other, weights)
+    out.start(other)
+    emitter.host_call(step)
+    out.start(going)
+    emitter.clear(step)
+
+
 @_writes("check_prim_value_info")
 def _check_prim_value_info(emitter: ProgramEmitter, step: Step) -> None:
     value, wanted, text = step.operands
