@@ -358,3 +358,52 @@ def test_by_chance(seed: int) -> None:
         expected = run(mod, *args)
         for found in on_all(mod, *args):
             same(found, expected)
+
+
+THREE = f"({STATE}, {STATE}, {STATE})"
+LAYERS = f"""
+def @walk(%xs: Rows, %a: {STATE}, %b: {STATE}, %c: {STATE}, %w: {W}, %u: {U}) -> {THREE} {{
+  match (%xs) {{
+    End => (%a, %b, %c),
+    Row(%x, %rest) => {{
+      let %p = tanh(nn.dense(%x, %w, units=4) + %a * 0.5f);
+      let %q = tanh(nn.dense(%p, %u, units=4) - %b);
+      let %r = sigmoid(nn.dense(%a, %u, units=4)) * %c + %q;
+      @walk(%rest, %p, %q, %r, %w, %u)
+    }}
+  }}
+}}
+def @main(%xs: Rows, %h: {STATE}, %w: {W}, %u: {U}) {{ @walk(%xs, %h, %h * 2f, tanh(%h), %w, %u) }}"""
+
+
+@pytest.mark.parametrize("length", [0, 1, 5])
+def test_layers_are_loops_of_their_own(length: int) -> None:
+    """A later layer's products take all that an earlier one gave: values after turns, and before them."""
+    mod = program(LIST + LAYERS)
+    made = after_pass(mod)
+    found = [func for var, func in made.functions.items() if "_loop" in var.name_hint]
+    assert len(found) == 3
+    for func in found:
+        sizes = [tuple(map(str, param.ty.dims)) for param in func.params if hasattr(param.ty, "dims")]
+        assert not {("4", "4"), ("4", "6"), ("6", "4")} & set(sizes)
+    args = [rows_of(mod, [(floats(1, 6),) for _ in range(length)]), floats(1, 4), floats(4, 6), floats(4, 4)]
+    expected = run(mod, *args)
+    for results in on_all(mod, *args):
+        same(results, expected)
+
+
+def test_layers_without_products_of_their_own_stay_one_loop() -> None:
+    text = LAYERS.replace("nn.dense(%p, %u, units=4)", "%p").replace("nn.dense(%a, %u, units=4)", "%a")
+    assert len(loops(program(LIST + text))) == 1
+
+
+def test_wide_products_stay_in_their_turns() -> None:
+    """Of 80,000 numbers for each element nobody wants all at once; recursion keeps one of them."""
+    text = (
+        (LIST + LOOPS["what a turn changes"]).replace("(1, 4)", "(1, 80000)").replace("(4, 4)", "(80000, 4)")
+    )
+    text = text.replace("(4, 6)", "(80000, 6)").replace("nn.dense(%h, %u, units=4)", "%h * max(%u)")
+    made = after_pass(program(text.replace("units=4", "units=80000")))
+    (loop,) = (func for var, func in made.functions.items() if "_loop" in var.name_hint)
+    sizes = [tuple(map(str, param.ty.dims)) for param in loop.params if hasattr(param.ty, "dims")]
+    assert ("rows", "1", "6") in sizes and ("rows", "1", "80000") not in sizes

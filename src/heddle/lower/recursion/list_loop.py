@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -16,12 +15,10 @@ from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType
 from heddle.ir.visitor import walk_distinct
-from heddle.lower.recursion.batched import batched
 from heddle.lower.recursion.match_of_data import Clause, MatchOfData, Turn, match_of_data, names_in, turn_of
 from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import IntImm
-from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import PrimFunc, SBlock
+from heddle.tir.nodes import PrimFunc
 
 MOST_ROW_BYTES = 1 << 16
 """An element's tensors are copied: of larger ones the copy would take longer than the loop gains."""
@@ -45,8 +42,6 @@ class ListLoop:
     fields: dict[Var, int] = field(default_factory=dict)
     is_backward: bool = False
     carried: list[int] = field(default_factory=list)
-    ahead: list[VarBinding] = field(default_factory=list)
-    """What is computed for all elements at once."""
     fixed: list[VarBinding] = field(default_factory=list)
     """What is the same for all elements, and computed once."""
 
@@ -61,26 +56,6 @@ class ListLoop:
         """The parameters that stay the same in all turns."""
         params = enumerate(self.match.func.params)
         return [param for k, param in params if k not in self.carried and k != self.match.subject]
-
-    def own_bindings(self) -> list[VarBinding]:
-        """What a turn of the loop is made of: all but the fields, and what is computed before. Of a loop that
-        goes forward nothing follows the call of itself."""
-        bindings = self.turn.bindings
-        if not self.is_backward:
-            bindings = list(takewhile(lambda binding: binding is not self.again, bindings))
-        known = {*self.fields, *(binding.var for binding in (*self.ahead, *self.fixed))}
-        return [
-            binding
-            for binding in bindings
-            if binding.var not in known and not is_call(binding.value, "relax.get_field")
-        ]
-
-    def needed(self) -> set[Var]:
-        """The variables that the turns read."""
-        read = [self.turn.result] if self.is_backward else [self.arguments[k] for k in self.carried]
-        read += [binding.value for binding in self.own_bindings() if binding is not self.again]
-        leaves = [node for value in read for node in walk_distinct(value) if isinstance(node, Var)]
-        return {leaf for var in leaves if isinstance(leaf := self.turn.leaf(var), Var)} | set(leaves)
 
 
 def list_loop(mod: IRModule, var: GlobalVar, func: Any) -> ListLoop | None:
@@ -99,7 +74,7 @@ def list_loop(mod: IRModule, var: GlobalVar, func: Any) -> ListLoop | None:
     loop = ListLoop(var, match, steps[0], turn, calls[0], rest)
     if not (_classify(loop) and _takes_turn(mod, loop)):
         return None
-    _find_ahead(mod, loop)
+    _find_fixed(mod, loop)
     return loop
 
 
@@ -162,7 +137,7 @@ def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
             continue
         if place is not None:
             ty = type_of(binding.var)
-            if not isinstance(ty, TensorType) or (size := _fixed_bytes(ty)) is None:
+            if not isinstance(ty, TensorType) or (size := fixed_bytes(ty)) is None:
                 return False
             loop.fields[binding.var] = place
             size_bytes += size
@@ -174,7 +149,7 @@ def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
     return bool(loop.fields) and size_bytes <= MOST_ROW_BYTES
 
 
-def _fixed_bytes(ty: TensorType) -> int | None:
+def fixed_bytes(ty: TensorType) -> int | None:
     """The bytes of a tensor; None where a size is not fixed, or elements have no bytes of their own."""
     sizes = [dim.value for dim in ty.dims or () if isinstance(dim, IntImm)]
     if ty.dims is None or len(sizes) != len(ty.dims) or ty.dtype is None:
@@ -182,12 +157,9 @@ def _fixed_bytes(ty: TensorType) -> int | None:
     return prod(sizes) * ty.dtype.itemsize if ty.dtype.bits >= 8 or ty.dtype.is_bool else None
 
 
-def _find_ahead(mod: IRModule, loop: ListLoop) -> None:
-    """Note the calls that depend on nothing that turns change, and those that depend on an element alone
-    where a product is among them."""
+def _find_fixed(mod: IRModule, loop: ListLoop) -> None:
+    """Note what depends on nothing that turns change."""
     steady: set[Expr] = set(loop.steady)
-    rows: set[Expr] = set(loop.fields)
-    ahead: list[VarBinding] = []
     for binding in loop.turn.bindings:
         value, call = binding.value, loop_call(binding.value)
         if isinstance(value, TupleGetItem) and loop.turn.leaf(value.tuple_value) in steady:
@@ -196,29 +168,15 @@ def _find_ahead(mod: IRModule, loop: ListLoop) -> None:
         if call is None or not isinstance(type_of(binding.var), TensorType):
             continue
         leaves = [loop.turn.leaf(arg) for arg in call[1].fields]
-        if not all(isinstance(leaf, Constant) or leaf in steady or leaf in rows for leaf in leaves):
-            continue
-        many = [leaf in rows for leaf in leaves]
-        callee = _callee(mod, call[0])
-        if not any(many):
+        if all(isinstance(leaf, Constant) or leaf in steady for leaf in leaves):
+            callee = callee_of(mod, call[0])
             if not any(map(is_index_check, walk_distinct(callee))):  # of no elements, nothing fails
                 steady.add(binding.var)
                 loop.fixed.append(binding)
-        elif batched(callee, [*many, True]) is not None:
-            rows.add(binding.var)
-            ahead.append(binding)
-    if any(_is_product(mod, binding) for binding in ahead):
-        loop.ahead = ahead
 
 
-def _callee(mod: IRModule, var: GlobalVar) -> PrimFunc:
+def callee_of(mod: IRModule, var: GlobalVar) -> PrimFunc:
+    """The loop function of a name."""
     func = mod[var]
     assert isinstance(func, PrimFunc)
     return func
-
-
-def _is_product(mod: IRModule, binding: VarBinding) -> bool:
-    found = loop_call(binding.value)
-    assert found is not None
-    blocks = [node for node in walk_distinct(_callee(mod, found[0])) if isinstance(node, SBlock)]
-    return any(block.init is not None and is_contraction(block) for block in blocks)

@@ -13,7 +13,8 @@
                                                                 else: (h,)
 
 What a turn computes from its own element alone is computed for all elements at once, where a product is among
-it: its weights are read once, not once an element. FuseLoops makes one kernel of what remains.
+it: its weights are read once, not once an element. A layer behind another one gets a loop of its own, behind
+the product of all that the first loop gave (`stages`). FuseLoops makes one kernel of what remains of a loop.
 
 Two forms are taken. In the first the call of itself is what a turn gives, with values that the turn changes.
 In the other the turn goes on with what the call gives, and changes nothing; such a loop begins at the end.
@@ -44,6 +45,7 @@ from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.lower.normal_form import graph_functions
 from heddle.lower.recursion.batched import batched
 from heddle.lower.recursion.list_loop import ListLoop, flat_types, list_loop
+from heddle.lower.recursion.stages import Stage, stages_of
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
@@ -204,11 +206,39 @@ class _Maker(BindingRewriter):
             made.append(SeqExpr(tuple(scope.blocks), result, type_of(result)))
         return self.emit(If(condition, made[0], made[1]))
 
-    def _ahead(self, loop: ListLoop, rows: dict[Var, Expr], count: PrimExpr) -> dict[Var, Expr]:
+    # ---- the loops
+
+    def _turned(self, loop: ListLoop, rows: dict[Var, Expr], first: Sequence[Expr]) -> list[Expr]:
+        """What the carried values are at the end, from what they are `first`."""
+        count = _tensor(next(iter(rows.values()))).dims[0]  # type: ignore[index]
+        for binding in loop.fixed:
+            with at(binding.span):
+                value = self.substitute(loop.turn.of_leaves(binding.value))
+                self.renamed[binding.var] = self.emit(value, binding.var.name_hint)
+        length = self.emit_te(_number, count, name_hint="length", primfunc_name_hint="length")
+        start: dict[int, list[Expr]] = {}
+        for k in loop.carried:
+            size = len(flat_types(loop.match.func.params[k].ty) or ())
+            start[k], first = list(first[:size]), first[size:]
+        many, last = dict(rows), dict[int, list[Expr]]()
+        for stage in stages_of(self.module, loop):
+            many.update(self._ahead(loop, stage, many, count))
+            given = list(first) if loop.is_backward else [leaf for k in stage.carried for leaf in start[k]]
+            found = self._looped(loop, stage, many, given, length)
+            for var, chain in zip(stage.collected, found[len(given) :], strict=True):
+                stacked = self.emit(_stack(chain, _tensor(var)))
+                many[var] = self.match_cast(stacked, _of_rows(_tensor(var), count), f"{var.name_hint}_rows")
+            if loop.is_backward:
+                return found
+            for k in stage.carried:
+                last[k], found = found[: len(start[k])], found[len(start[k]) :]
+        return [leaf for k in loop.carried for leaf in last[k]]
+
+    def _ahead(self, loop: ListLoop, stage: Stage, rows: dict[Var, Expr], count: PrimExpr) -> dict[Var, Expr]:
         """What is computed for all elements at once."""
         known: dict[Any, Expr] = {**rows}
         made: dict[Var, Expr] = {}
-        for binding in loop.ahead:
+        for binding in stage.ahead:
             found = loop_call(binding.value)
             assert found is not None
             leaves = [loop.turn.leaf(arg) for arg in found[1].fields]
@@ -221,40 +251,41 @@ class _Maker(BindingRewriter):
                 known[binding.var] = made[binding.var] = self.emit(call, binding.var.name_hint)
         return made
 
-    # ---- the loop
-
-    def _turned(self, loop: ListLoop, rows: dict[Var, Expr], first: Sequence[Expr]) -> list[Expr]:
-        """What the carried values are at the end, from what they are `first`."""
-        count = _tensor(next(iter(rows.values()))).dims[0]  # type: ignore[index]
-        for binding in loop.fixed:
-            with at(binding.span):
-                value = self.substitute(loop.turn.of_leaves(binding.value))
-                self.renamed[binding.var] = self.emit(value, binding.var.name_hint)
-        needed = loop.needed()
-        many = {**rows, **self._ahead(loop, rows, count)}
-        many = {var: value for var, value in many.items() if var in needed}
-        kept = [var for var in (*loop.steady, *(binding.var for binding in loop.fixed)) if var in needed]
-        own = self._loop(loop, many, kept, [_tensor(leaf) for leaf in first])
-        length = self.emit_te(_number, count, name_hint="length", primfunc_name_hint="length")
-        start = const(np.asarray(0), "int64")
+    def _looped(
+        self, loop: ListLoop, stage: Stage, many: dict[Var, Expr], first: Sequence[Expr], length: Expr
+    ) -> list[Expr]:
+        """The values at the end of a stage's loop, and the chains that it collects."""
+        rows = {var: value for var, value in many.items() if var in stage.reads}
+        fixed = [binding.var for binding in loop.fixed]
+        kept = [var for var in (*loop.steady, *fixed) if var in stage.reads]
+        own = self._loop(loop, stage, rows, kept, [_tensor(leaf) for leaf in first])
+        chains = [_no_rows(var) for var in stage.collected]
         steady = [self.substitute(var) for var in kept]
-        made = self.emit(Call(own, (start, length, *first, *many.values(), *steady)))
-        return [self.emit(TupleGetItem(made, k)) for k in range(len(first))]
+        begin = const(np.asarray(0), "int64")
+        made = self.emit(Call(own, (begin, length, *first, *chains, *rows.values(), *steady)))
+        return [self.emit(TupleGetItem(made, k)) for k in range(len(first) + len(chains))]
 
     def _loop(
-        self, loop: ListLoop, many: dict[Var, Expr], kept: Sequence[Var], state: Sequence[TensorType]
+        self,
+        loop: ListLoop,
+        stage: Stage,
+        many: dict[Var, Expr],
+        kept: Sequence[Var],
+        state: Sequence[TensorType],
     ) -> GlobalVar:
         """The function of the turns, with sizes of its own."""
-        types = [_NUMBER, _NUMBER, *state, *map(type_of, many.values()), *map(type_of, kept)]
+        chain_types = [AnyType() for _ in stage.collected]
+        types = [_NUMBER, _NUMBER, *state, *chain_types, *map(type_of, many.values()), *map(type_of, kept)]
         sizes = {size: PrimVar(size.name, size.dtype, None, size.is_size) for size in free_vars(*types)}
-        names = ["i", "length", *("state" for _ in state), *(f"{var.name_hint}_rows" for var in many)]
-        names += [param.name_hint for param in kept]
+        names = ["i", "length", *("state" for _ in state), *("collected" for _ in chain_types)]
+        names += [*(f"{var.name_hint}_rows" for var in many), *(param.name_hint for param in kept)]
         params = [Var(name, substitute(ty, sizes)) for name, ty in zip(names, types, strict=True)]
         i, length, *others = params
         states, others = others[: len(state)], others[len(state) :]
+        chains, others = others[: len(chain_types)], others[len(chain_types) :]
         rows, others = dict(zip(many, others, strict=False)), others[len(many) :]
         name = self.global_names.fresh(f"{loop.var.name_hint}_loop")
-        result = TupleType(tuple(type_of(var) for var in states))
+        result = TupleType(tuple(type_of(var) for var in (*states, *chains)))
         own = GlobalVar(name, FuncType(tuple(type_of(param) for param in params), result, True))
         with self._renaming(), self.function(name, params, private=True):
             self.renamed.update(zip(kept, others, strict=True))
@@ -266,29 +297,32 @@ class _Maker(BindingRewriter):
                         read, tensor, i, name_hint=var.name_hint, primfunc_name_hint="row"
                     )
                 following = self.emit_te(_next, i, name_hint="i", primfunc_name_hint="next")
-                after = self._turn(loop, states, sizes)
-                return self.emit(Call(own, (following, length, *after, *rows.values(), *others)))
+                after = self._turn(loop, stage, states, sizes)
+                made = [self.leaf(self.substitute(var)) for var in stage.collected]
+                pairs = [Tuple(pair) for pair in zip(chains, made, strict=True)]
+                return self.emit(Call(own, (following, length, *after, *pairs, *rows.values(), *others)))
 
             test = self.emit_te(_less, i, length, name_hint="more", primfunc_name_hint="less")
-            self.emit_func_output(self._branch(test, again, lambda: Tuple(tuple(states))))
+            self.emit_func_output(self._branch(test, again, lambda: Tuple((*states, *chains))))
         return own
 
-    def _turn(self, loop: ListLoop, states: Sequence[Var], sizes: dict[PrimVar, PrimVar]) -> list[Expr]:
+    def _turn(
+        self, loop: ListLoop, stage: Stage, states: Sequence[Var], sizes: dict[PrimVar, PrimVar]
+    ) -> list[Expr]:
         """What a turn computes; gives what the carried values are after it."""
         if not loop.is_backward:
-            params = [loop.match.func.params[k] for k in loop.carried]
+            params = [loop.match.func.params[k] for k in stage.carried]
             self.renamed.update(self._with_leaves(params, states))
-        for binding in loop.own_bindings():
+        for binding in stage.bindings:
             if binding is loop.again:
-                whole = self._rebuilt(loop.match.func.ret_ty, states)
-                self.renamed[binding.var] = whole
+                self.renamed[binding.var] = self._rebuilt(loop.match.func.ret_ty, states)
                 continue
             value = _item(self.substitute(substitute(binding.value, sizes)))
             with at(binding.span):
                 self.renamed[binding.var] = (
                     self.emit(value, binding.var.name_hint) if isinstance(value, Call) else self.leaf(value)
                 )
-        after = [loop.turn.result] if loop.is_backward else [loop.arguments[k] for k in loop.carried]
+        after = [loop.turn.result] if loop.is_backward else [loop.arguments[k] for k in stage.carried]
         return [leaf for value in after for leaf in self._leaves(self.leaf(self.substitute(value)))]
 
 
