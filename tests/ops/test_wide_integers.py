@@ -12,8 +12,12 @@ import pytest
 
 import heddle
 from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.op_builder import call_op, const
+from heddle.graph.types import TensorType
+from heddle.ir.expr import Var
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef, Without
+from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import HeddleError
 from tests.ops.cases import Case, flat, records, typed
 from tests.ops.programs import result_type
@@ -71,3 +75,20 @@ def arrays_of(value: Any) -> list[np.ndarray[Any, Any]]:
     if isinstance(value, (tuple, list)):
         return [array for item in value for array in arrays_of(item)]
     return [value.numpy()]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
+def test_a_constant_that_overshoots_folds_to_what_the_kernel_gives(dtype: str) -> None:
+    """Cubic weights reach beyond the ends of a type, where results stay at the end."""
+    ends = np.iinfo(dtype)
+    pixels = np.random.default_rng(1).choice([ends.min, ends.max], (1, 1, 6, 6)).astype(dtype)
+    found = []
+    for is_constant in (True, False):
+        builder = BlockBuilder()
+        x = Var("x", TensorType(pixels.shape, DataType(dtype)))
+        with builder.function("main", [] if is_constant else [x]):
+            data = const(pixels) if is_constant else x
+            builder.emit_func_output(builder.emit(call_op("image.resize2d", data, (9, 11), method="cubic")))
+        vm = heddle.relax.VirtualMachine(heddle.compile(builder.get()), heddle.cpu())
+        found.append(vm["main"](*([] if is_constant else [heddle.tensor(pixels)])).numpy())
+    assert np.abs(found[0].astype("int64") - found[1]).max() <= 1  # weights are rounded

@@ -66,7 +66,18 @@ class _Machines:
         name = own[0] if own else self.mod.names().fresh("expression")
         whole = self.mod if own else self.mod.with_functions({**self.mod.functions, GlobalVar(name): func})
         machine = VirtualMachine(compile_functions(whole, [name], self._target), self.device)
-        return self._callable(machine, machine[name])
+        made = self._callable(machine, machine[name])
+        types = [param.ty for param in func.params]
+        if not any(isinstance(ty, TensorType) and ty.dtype is not None and ty.dtype.bits < 8 for ty in types):
+            return made
+        return lambda *args: made(*(self._of_type(*pair) for pair in zip(args, types, strict=True)))
+
+    def _of_type(self, value: Any, ty: Any) -> Any:
+        """An array of a type with fewer than 8 bits, whose elements lie in bytes, as a tensor of it."""
+        is_narrow = isinstance(ty, TensorType) and ty.dtype is not None and ty.dtype.bits < 8
+        if is_narrow and isinstance(value, np.ndarray) and not ty.dtype.is_bool:
+            return tensor(value, self.device, str(ty.dtype))
+        return value
 
     def _callable(self, machine: VirtualMachine, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function of a machine over the executor's values."""

@@ -7,6 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 from heddle.frontend.codes import N0302
@@ -14,6 +15,7 @@ from heddle.frontend.onnx import from_onnx as import_graph
 from heddle.frontend.params import detach_params
 from heddle.ir.module import IRModule
 from heddle.lower.relax_to_relay import to_relay
+from heddle.prim.nodes import PrimExpr
 from heddle.relay.nodes import AnyDim
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
@@ -60,11 +62,20 @@ def from_onnx(
 
 
 def _with_names(shape: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
-    """Shapes with a name of its own for each dimension that may be anything."""
+    """Shapes with a name of its own for each dimension that may be anything. Raises: UsageError N0302."""
     if shape is None:
         return None
+    if not isinstance(shape, Mapping):
+        raise UsageError(N0302, f"shape must map inputs to shapes, got {type(shape).__name__}")
     number = count()
-    return {
-        name: [f"any_{next(number)}" if isinstance(dim, AnyDim) else dim for dim in dims]
-        for name, dims in shape.items()
-    }
+    found: dict[str, list[Any]] = {}
+    for name, dims in shape.items():
+        found[name] = [f"any_{next(number)}" if isinstance(dim, AnyDim) else dim for dim in dims]
+        for dim in found[name]:
+            is_number = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
+            if not isinstance(dim, (str, PrimExpr)) and not (is_number and dim >= 0):
+                raise UsageError(
+                    N0302,
+                    f"input {name!r}: a dimension is a whole number, a name or relay.Any(), got {dim!r}",
+                )
+    return found

@@ -67,22 +67,14 @@ def to_relay(mod: IRModule) -> IRModule:
     for var, _ in graph_functions(mod):
         if var in kept:
             continue
-        made = None
-        while made is None:
-            try:
-                made = _Maker().function(mod[var])
-            except _NoWordsError as error:
-                mod, kept = with_parts_outlined(mod, kept, (error.call,))
+        maker = _Maker()
+        made = maker.function(mod[var])
+        while maker.missing:
+            mod, kept = with_parts_outlined(mod, kept, maker.missing)
+            maker = _Maker()
+            made = maker.function(mod[var])
         functions = {**dict(mod.functions.items()), **functions, var: made}
     return infer_module(mod.with_functions(functions))
-
-
-class _NoWordsError(Exception):
-    """A call that becomes a part of its own."""
-
-    def __init__(self, call: Call) -> None:
-        super().__init__()
-        self.call = call
 
 
 class _Maker:
@@ -92,6 +84,8 @@ class _Maker:
     def __init__(self) -> None:
         self.exprs: dict[Var, Expr] = {}
         self._values: dict[Var, Expr] = {}
+        self.missing: list[Call] = []
+        """Calls without words. What is made is of no use then."""
         self.sizes: dict[bytes, tuple[Expr, int] | Expr] = {}
 
     def function(self, func: Function) -> Function:
@@ -140,7 +134,7 @@ class _Maker:
         elif isinstance(binding, MatchCast):
             made = self.made_of(binding.value)
             if isinstance(made, Call) and isinstance(made.op, Op) and _tells_more(binding.ty, type_of(made)):
-                raise _NoWordsError(made)
+                self.missing.append(made)
             self.bound(binding.var, self.leaf(binding.value))
         elif isinstance(type_of(binding.var), ShapeType):
             self._values[binding.var] = binding.value
@@ -221,7 +215,8 @@ class _Maker:
         if made is None:
             found = as_relay_call(call)
             if found is None:
-                raise _NoWordsError(call)
+                self.missing.append(call)
+                return Var("missing", relay_type(type_of(call), call), dialect="relay")
             name, args, attrs = found
             made = relay_call(name, [self.leaf(arg) for arg in args], attrs)
         return replace(made, span=call.span) if made.span is None and call.span is not None else made

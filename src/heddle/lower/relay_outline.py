@@ -24,12 +24,14 @@ from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk
 from heddle.lower.normal_form import graph_functions
 from heddle.prim.nodes import IntImm, SizeVar
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
+from heddle.relay.expand import without_symbols
 
 
 def speaks(ty: Type | None) -> bool:
@@ -74,6 +76,7 @@ class _Outliner(BindingRewriter):
         super().__init__(mod)
         self.kept = set(kept)
         self._calls = {id(call) for call in calls}
+        self._known_uses: dict[int, tuple[Binding, set[Var]]] = {}
         self._holders: dict[PrimVar, Var] = {}
         """A tensor that has a size."""
         self._casts: dict[PrimVar, Binding] = {}
@@ -107,7 +110,7 @@ class _Outliner(BindingRewriter):
             first := next((k for k, item in enumerate(bindings) if self._is_foreign(item)), None)
         ) is not None:
             is_changed = True
-            part = _part(bindings, first)
+            part = self._part(bindings, first)
             inside = {id(binding) for binding in part}
             self._holders = dict(holders)
             last = max(k for k, binding in enumerate(bindings) if id(binding) in inside)
@@ -146,6 +149,35 @@ class _Outliner(BindingRewriter):
             return binding
         return replace(binding, value=replace(value, true_branch=yes, false_branch=no))
 
+    def _part(self, bindings: Sequence[Binding], first: int) -> list[Binding]:
+        """The bindings that go together with a foreign one: what takes its values until tensors come out, and
+        what makes a number or an empty tensor for them alone."""
+        inside = {first}
+        hidden = {bindings[first].var} if not _is_done(bindings[first]) else set()
+        for k in range(first + 1, len(bindings)):
+            binding = bindings[k]
+            takes = self._uses(binding) & hidden
+            refines = isinstance(binding, MatchCast) and self._uses(binding) & {
+                bindings[j].var for j in inside
+            }
+            if takes or refines:
+                inside.add(k)
+                if not _is_done(binding):
+                    hidden.add(binding.var)
+        for k in reversed(range(first)):
+            if not _is_small(bindings[k]):
+                continue
+            users = {j for j, other in enumerate(bindings) if bindings[k].var in self._uses(other)}
+            if users and users <= inside:
+                inside.add(k)
+        return [bindings[k] for k in sorted(inside)]
+
+    def _uses(self, binding: Binding) -> set[Var]:
+        known = self._known_uses.get(id(binding))
+        if known is None:
+            known = self._known_uses[id(binding)] = binding, _uses(binding)
+        return known[1]
+
     def _is_foreign(self, binding: Binding) -> bool:
         ty = type_of(binding.var)
         if isinstance(ty, ShapeType):
@@ -153,6 +185,8 @@ class _Outliner(BindingRewriter):
         value = binding.value
         if isinstance(value, Call) and isinstance(value.op, GlobalVar) and value.op in self.kept:
             return not all(speaks(type_of(arg)) for arg in value.args) or not speaks(ty)
+        if isinstance(value, If) and _differ(value):
+            return True
         return not speaks(ty) or id(value) in self._calls or is_call(value, "relax.call_pure_packed")
 
     def _call(
@@ -162,6 +196,7 @@ class _Outliner(BindingRewriter):
         own = {binding.var for binding in part}
         used = {node for binding in rest for node in walk(binding.value)} | set(walk(result))
         outputs = [binding.var for binding in part if binding.var in used]
+        outputs += self._holders_inside(part, outputs, rest, result)
         inputs, makers = _inputs(part, own), list[Binding]()
         while more := self._makers(_sizes([*makers, *part], inputs)):
             makers = sorted((*makers, *more), key=lambda binding: self._order[binding.var])
@@ -200,6 +235,22 @@ class _Outliner(BindingRewriter):
         for k, out in enumerate(outputs):
             yield VarBinding(out, TupleGetItem(whole, k, ty=type_of(out)))
 
+    def _holders_inside(
+        self, part: Sequence[Binding], outputs: Sequence[Var], rest: Sequence[Binding], result: Expr
+    ) -> list[Var]:
+        """Tensors of a part that nobody reads but for sizes that the part finds out."""
+        types = [type_of(binding.var) for binding in rest]
+        wanted = set(free_vars(*(binding.value for binding in rest), *types, result))
+        wanted -= {size for var in outputs for size in _plain_dims(type_of(var))}
+        made: list[Var] = []
+        for binding in part:
+            ty = type_of(binding.var)
+            sizes = wanted.intersection(_plain_dims(ty)) if isinstance(ty, TensorType) else set()
+            if any(size not in self._holders and size not in self._casts for size in sizes):
+                made.append(binding.var)
+                wanted -= sizes
+        return made
+
     def _makers(self, sizes: Sequence[PrimVar]) -> list[Binding]:
         """What computes sizes that no tensor has: a tensor's elements, say. The part does it again."""
         made: list[Binding] = []
@@ -223,24 +274,10 @@ def _uses(binding: Binding) -> set[Var]:
     return {node for node in walk(binding.value) if isinstance(node, Var)}
 
 
-def _part(bindings: Sequence[Binding], first: int) -> list[Binding]:
-    """The bindings that go together with a foreign one: what takes its values until tensors come out, and
-    what makes a number or an empty tensor for them alone."""
-    inside = {first}
-    hidden = {bindings[first].var} if not _is_done(bindings[first]) else set()
-    for k in range(first + 1, len(bindings)):
-        binding = bindings[k]
-        takes = _uses(binding) & hidden
-        refines = isinstance(binding, MatchCast) and _uses(binding) & {bindings[j].var for j in inside}
-        if takes or refines:
-            inside.add(k)
-            if not _is_done(binding):
-                hidden.add(binding.var)
-    for k in reversed(range(first)):
-        users = {j for j, other in enumerate(bindings) if bindings[k].var in _uses(other)}
-        if users and users <= inside and _is_small(bindings[k]):
-            inside.add(k)
-    return [bindings[k] for k in sorted(inside)]
+def _differ(value: If) -> bool:
+    """Whether branches give tensors of different fixed sizes, which have no type in common in Relay."""
+    yes, no = (without_symbols(type_of(branch)) for branch in (value.true_branch, value.false_branch))
+    return not structural_equal(yes, no)
 
 
 def _is_done(binding: Binding) -> bool:

@@ -15,7 +15,8 @@ from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.nn.window import checked_positions, numpy_layout
 from heddle.ops.rules import NO_PIXELS, require_ndim, unknown_dims
-from heddle.runtime.dtype import DataType
+from heddle.prim.values import convert
+from heddle.runtime.dtype import DataType, dtype_of
 from heddle.topi import image as topi
 from heddle.topi.dims import static
 from heddle.topi.nn.window import spatial_letters
@@ -152,7 +153,7 @@ def _reference(attrs: Any, data: Any, size: Any, geometry: Any = None) -> Any:
             place = tuple(min(max(p, 0), n - 1) for (p, _), n in zip(combination, x.shape[2:], strict=True))
             value = x[(..., *place)]
             result[(..., *at)] += value if is_copy else value * np.prod([w for _, w in combination])
-    return numpy_layout(result, letters, attrs.layout).astype(dtype)
+    return numpy_layout(convert(result, dtype_of(dtype)), letters, attrs.layout)
 
 
 def _how(attrs: Any, ndim: int) -> topi.Resize:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -95,7 +96,7 @@ class RelayInterpreter:
         if isinstance(callee, Constructor):
             return self._construct(callee, args)
         if isinstance(callee, Closure) and callee.func.dialect != "relay":
-            return DIALECTS[callee.func.dialect].run(callee.func, self.mod, args)
+            return self._run_graph(callee.func, args)
         return self._run(callee.func.body, self._frame(callee, args, callee.func))
 
     def evaluate(self, expr: Expr) -> Any:
@@ -148,7 +149,7 @@ class RelayInterpreter:
                     value = self._construct(callee, args)
                     break
                 if isinstance(callee, Closure) and callee.func.dialect != "relay":
-                    value = DIALECTS[callee.func.dialect].run(callee.func, self.mod, args)
+                    value = self._run_graph(callee.func, args)
                     break
                 frame, expr = self._frame(callee, args, expr), callee.func.body
             else:
@@ -157,6 +158,14 @@ class RelayInterpreter:
         if type(start) is not Var:
             here.known[id(start)] = value
         return value
+
+    def _run_graph(self, func: Function, args: Sequence[Any]) -> Any:
+        """What a function of another dialect gives; it may call closures of this one."""
+        given = [partial(self._called, arg) if isinstance(arg, Closure) else arg for arg in args]
+        return DIALECTS[func.dialect].run(func, self.mod, given)
+
+    def _called(self, callee: Closure, *args: Any) -> Any:
+        return self.call(callee, args)
 
     def _value(self, expr: Any, frame: _Frame) -> Recursion:
         """The value of an expression that calls no function."""

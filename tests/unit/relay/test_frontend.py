@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -12,11 +13,13 @@ from onnx import TensorProto, helper, numpy_helper
 import heddle
 from heddle import relay
 from heddle.ir.instrument import verify_module
+from heddle.lower import relax_to_relay
+from heddle.lower.relax_to_relay import _Maker
 from heddle.relay.op import op_names
 from heddle.script import from_source
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError
-from tests.unit.relay.programs import floats, plain
+from tests.unit.relay.programs import floats, plain, program
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -172,9 +175,9 @@ def test_gives_what_the_graph_gives(name: str) -> None:
     for _ in range(2):
         arrays = [floats(*shape) for shape in shapes]
         expected = by_graph(model, arrays)
-        for program in (mod, again):
+        for each in (mod, again):
             for kind in ("debug", "vm"):
-                found = plain(relay.create_executor(kind, program).evaluate()(*arrays))
+                found = plain(relay.create_executor(kind, each).evaluate()(*arrays))
                 np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
 
 
@@ -269,6 +272,36 @@ PARTS: dict[str, tuple[onnx.ModelProto, list[Any]]] = {
         model_of([node("Pad", "x p", mode="edge")], {"x": (2, 3), "p": (4,)}, p=INT64),
         [lambda: floats(2, 3), lambda: np.array([1, -1, 0, 2])],
     ),
+    "a count that nobody reads but as a size": (
+        model_of([node("NonZero", "x", "p"), node("Shape", "p", "s"), node("Neg", "s")], {"x": ("n", 3)}),
+        [lambda: np.float32([[0, 1, 2], [3, 4, 0]])],
+    ),
+    "branches of other sizes": (
+        model_of(
+            [
+                node("ReduceSum", "x", "s", keepdims=0),
+                node("Greater", "s zero", "c"),
+                node(
+                    "If",
+                    "c",
+                    "r",
+                    then_branch=helper.make_graph(
+                        [node("Slice", "x first one", "p")],
+                        "then",
+                        [],
+                        [helper.make_empty_tensor_value_info("p")],
+                    ),
+                    else_branch=helper.make_graph(
+                        [node("Neg", "x", "q")], "else", [], [helper.make_empty_tensor_value_info("q")]
+                    ),
+                ),
+                node("Abs", "r"),
+            ],
+            {"x": (4, 3)},
+            {"zero": np.array(0, "float32"), "first": np.array([0]), "one": np.array([1])},
+        ),
+        [lambda: floats(4, 3)],
+    ),
     "sizes that data decide": (
         model_of(
             [node("NonZero", "x", "p"), node("Transpose", "p", "q"), node("Mul", "q q")], {"x": ("n", 3)}
@@ -287,9 +320,9 @@ def test_what_relay_has_no_words_for_is_a_graph_that_it_calls(name: str) -> None
     for _ in range(2):
         arrays = [make() for make in makers]
         expected = by_graph(model, arrays)
-        for program in (mod, again):
+        for each in (mod, again):
             for kind in ("debug", "vm"):
-                found = plain(relay.create_executor(kind, program).evaluate()(*arrays))
+                found = plain(relay.create_executor(kind, each).evaluate()(*arrays))
                 np.testing.assert_allclose(found, expected, 2e-5, 2e-5)
 
 
@@ -308,3 +341,79 @@ def test_values_that_relay_lacks_are_refused() -> None:
     assert caught.value.code == "L0306"
     with pytest.raises(UsageError, match="convert_config"):
         relay.frontend.from_onnx(CASES["a network"][0], convert_config={"use_nt_batch_matmul": True})
+
+
+def test_many_parts_take_one_pass_each() -> None:
+    """Calls without words are found together: the function was begun anew for each."""
+    nodes, x = [], "x"
+    for k in range(30):
+        nodes += [node("Reshape", f"{x} two", f"a{k}"), node("Tanh", f"a{k}", f"b{k}")]
+        nodes += [node("Reshape", f"b{k} three", f"c{k}")]
+        x = f"c{k}"
+    model = model_of(
+        [*nodes, node("Abs", x)],
+        {"x": ("n", "m", 4)},
+        {"two": np.array([-1, 2]), "three": np.array([-1, 3, 4])},
+    )
+    made: list[Any] = []
+
+    class Counted(_Maker):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(relax_to_relay, "_Maker", Counted)
+        mod, _ = relay.frontend.from_onnx(model)
+    assert len(made) == 2
+    x_array = floats(3, 5, 4)
+    found = relay.create_executor("vm", mod).evaluate()(x_array).numpy()
+    np.testing.assert_allclose(found, by_graph(model, [x_array]), 1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape", [{"x": (-1, 3)}, {"x": (2.7, 3)}, {"x": (True, 3)}, {"x": (None, 3)}, [1, 3]], ids=str
+)
+def test_shapes_that_are_none(shape: Any) -> None:
+    model = model_of([node("Abs", "x")], {"x": ("n", 3)})
+    with pytest.raises(UsageError) as caught:
+        relay.frontend.from_onnx(model, shape=shape)
+    assert caught.value.code == "N0302"
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm", "graph", "aot"])
+def test_arguments_of_four_bits(kind: str) -> None:
+    mod = program('def @main(%x: Tensor[(3), int4]) -> Tensor[(3), int32] { cast(%x, dtype="int32") }')
+    run = relay.create_executor(kind, mod).evaluate()
+    for x in (np.array([1, -3, 7]).astype(ml_dtypes.int4), heddle.tensor(np.array([1, -3, 7]), dtype="int4")):
+        np.testing.assert_array_equal(run(x).numpy(), [1, -3, 7])
+
+
+CALLED = """
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def twice(
+        x: R.Tensor(("n", 3), dtype="float32"),
+        f: R.Callable((R.Tensor(("n", 3), dtype="float32"),), R.Tensor(("n", 3), dtype="float32")),
+    ) -> R.Tensor(("n", 3), dtype="float32"):
+        n = T.int64()
+        y: R.Tensor((n, 3), dtype="float32") = f(x)
+        z: R.Tensor((n, 3), dtype="float32") = f(y)
+        return z
+
+    @I.relay_function
+    def main():
+        r\"\"\"
+        #[version = "0.0.5"]
+        fn (%x: Tensor[(2, 3), float32]) { @twice(%x, fn (%y: Tensor[(?, 3), float32]) { %y + sum(%x) }) }
+        \"\"\"
+"""
+
+
+@pytest.mark.parametrize("kind", ["debug", "vm"])
+def test_a_graph_function_calls_a_closure_of_relay(kind: str) -> None:
+    mod, x = from_source(CALLED), floats(2, 3)
+    np.testing.assert_allclose(
+        relay.create_executor(kind, mod).evaluate()(x).numpy(), x + 2 * x.sum(), 1e-4, 1e-5
+    )

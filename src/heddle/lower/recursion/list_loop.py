@@ -21,7 +21,7 @@ from heddle.prim.nodes import IntImm
 from heddle.tir.nodes import PrimFunc
 
 MOST_ROW_BYTES = 1 << 16
-"""An element's tensors are copied: of larger ones the copy would take longer than the loop gains."""
+"""An element's tensors are copied: of larger ones the copy would take longer than a product gains."""
 
 
 @dataclass(slots=True)
@@ -40,6 +40,7 @@ class ListLoop:
     again: VarBinding
     rest: int
     fields: dict[Var, int] = field(default_factory=dict)
+    row_bytes: int = 0
     is_backward: bool = False
     carried: list[int] = field(default_factory=list)
     fixed: list[VarBinding] = field(default_factory=list)
@@ -146,6 +147,7 @@ def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
                 return False  # sizes that are variables
         elif binding is not loop.again and not isinstance(value, (Var, Constant, Tuple, TupleGetItem)):
             return False
+    loop.row_bytes = size_bytes
     return bool(loop.fields) and size_bytes <= MOST_ROW_BYTES
 
 

@@ -54,19 +54,27 @@ from heddle.runtime.dtype import DataType
 from heddle.support.span import at
 
 _NUMBER = TensorType((), DataType("int64"))
+MOST_BARE_ROW_BYTES = 1 << 11
+"""What is copied of an element to save the machine's work between kernels, where no product gains."""
 
 
 class LoopOverLists(Pass):
     """Requires: loop functions (LegalizeOps). A function keeps its name and type."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        loops = [found for var, func in graph_functions(mod) if (found := list_loop(mod, var, func))]
+        found = [loop for var, func in graph_functions(mod) if (loop := list_loop(mod, var, func))]
+        loops = [loop for loop in found if _pays(mod, loop)]
         if not loops:
             return mod
         maker = _Maker(mod)
         for loop in loops:
             maker.make(loop)
         return ConvertToDataflow()(maker.get())  # operators fuse in blocks
+
+
+def _pays(mod: IRModule, loop: ListLoop) -> bool:
+    """Whether a loop takes less time: it makes products at once, or copies little."""
+    return loop.row_bytes <= MOST_BARE_ROW_BYTES or any(stage.ahead for stage in stages_of(mod, loop))
 
 
 class _Maker(BindingRewriter):

@@ -10,9 +10,10 @@ A later loop reads what an earlier one computes as rows. Where no product gains 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
+from math import prod
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import VarBinding
@@ -24,11 +25,15 @@ from heddle.ir.types import Type
 from heddle.ir.visitor import walk_distinct
 from heddle.lower.recursion.batched import batched
 from heddle.lower.recursion.list_loop import ListLoop, callee_of, fixed_bytes
+from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.nodes import Var as PrimVar
 from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import SBlock
+from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock
 
 MOST_KEPT_BYTES = 1 << 18
 """Recursion keeps one of a value, a product of all elements as many as there are elements."""
+MOST_ROWS = 8
+"""A product of more rows reads its weights often enough by itself."""
 
 
 @dataclass(slots=True)
@@ -75,10 +80,10 @@ def _staged(mod: IRModule, loop: ListLoop, groups: list[list[int]]) -> list[Stag
                 rows.add(var)
             elif len(groups) > 1 and var not in earlier | inside | given | rows:
                 return None
-        stage.ahead = _ahead(mod, loop, bindings, rows)
+        found = _ahead(mod, loop, bindings, rows)
+        stage.ahead = list(found) if any(found.values()) else []
         gains |= any(
-            is_product(mod, binding) and not earlier.isdisjoint(_leaves(loop, [binding], []))
-            for binding in stage.ahead
+            gain and not earlier.isdisjoint(_leaves(loop, [binding], [])) for binding, gain in found.items()
         )
         before = {binding.var for binding in stage.ahead}
         rows |= before
@@ -151,11 +156,14 @@ def _groups(loop: ListLoop) -> list[list[int]]:
     return groups
 
 
-def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]) -> list[VarBinding]:
-    """The calls that depend on rows and on what stays the same alone, where a product is among them."""
+def _ahead(
+    mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]
+) -> dict[VarBinding, bool]:
+    """The calls that depend on rows and on what stays the same alone, and whether each gains by being made
+    for all elements at once."""
     steady: set[Expr] = {*loop.steady, *(binding.var for binding in loop.fixed)}
     many: set[Expr] = set(rows)
-    found: list[VarBinding] = []
+    found: dict[VarBinding, bool] = {}
     for binding in bindings:
         call = loop_call(binding.value)
         if call is None or not is_small(type_of(binding.var)):
@@ -163,11 +171,12 @@ def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[
         leaves = [loop.turn.leaf(arg) for arg in call[1].fields]
         if not all(isinstance(leaf, Constant) or leaf in steady or leaf in many for leaf in leaves):
             continue
-        flags = [leaf in many for leaf in leaves]
-        if any(flags) and batched(callee_of(mod, call[0]), [*flags, True]) is not None:
+        flags, callee = [leaf in many for leaf in leaves], callee_of(mod, call[0])
+        gain = gains_ahead(callee, flags) if any(flags) else None
+        if gain is not None and batched(callee, [*flags, True]) is not None:
             many.add(binding.var)
-            found.append(binding)
-    return found if any(is_product(mod, binding) for binding in found) else []
+            found[binding] = gain
+    return found
 
 
 def is_small(ty: Type) -> bool:
@@ -176,10 +185,31 @@ def is_small(ty: Type) -> bool:
     return size_bytes is not None and size_bytes <= MOST_KEPT_BYTES
 
 
-def is_product(mod: IRModule, binding: VarBinding) -> bool:
-    """Whether a call of a loop function multiplies and adds up."""
-    found = loop_call(binding.value)
-    if found is None:
-        return False
-    blocks = [node for node in walk_distinct(callee_of(mod, found[0])) if isinstance(node, SBlock)]
-    return any(block.init is not None and is_contraction(block) for block in blocks)
+def gains_ahead(callee: PrimFunc, many: Sequence[bool]) -> bool | None:
+    """Whether a loop function takes less time for all elements at once: a product of few rows with weights
+    that all elements share, which are then read once. None where it may take more: products and sums over
+    windows, products without shared weights, and those of many rows. `many` says which operands elements have
+    of their own.
+    """
+    shared = {buffer for buffer, own in zip(callee.buffers, many, strict=False) if not own}
+    gains = False
+    for block in (
+        node for node in walk_distinct(callee) if isinstance(node, SBlock) and node.init is not None
+    ):
+        loads = [node for node in walk_distinct(block.body) if isinstance(node, BufferLoad)]
+        if not all(_is_plain(index) for load in loads for index in load.indices):
+            return None
+        if not is_contraction(block):
+            continue
+        weights = [load for load in loads if load.buffer in shared]
+        theirs = {index for load in weights for index in load.indices if isinstance(index, PrimVar)}
+        rows = [axis.dom.extent for axis in block.iter_vars if axis.var not in theirs]
+        sizes = [size.value if isinstance(size, IntImm) else MOST_ROWS + 1 for size in rows]
+        if not weights or prod(sizes) > MOST_ROWS:
+            return None
+        gains = True
+    return gains
+
+
+def _is_plain(index: PrimExpr) -> bool:
+    return isinstance(index, (PrimVar, IntImm))
