@@ -84,6 +84,7 @@ class FunctionParser(ScalarParser):
         """The function of a definition, in normal form. Raises: ParseError or IRTypeError with the place."""
         private = not is_global or bool(decorator_of(node)[1].get("private"))
         with self.scope(), at(self.span(node)):
+            self._define_numbers(node)
             params = []
             for arg in node.args.args:
                 with at(self.span(arg)):
@@ -99,6 +100,18 @@ class FunctionParser(ScalarParser):
             attrs = {key: value for key, value in self._attrs.pop().items() if value is not None}
             func = Function(tuple(params), body, declared, self._is_pure(node), attrs_of(attrs))
             return self.builder.normalize_function(func)
+
+    def _define_numbers(self, node: ast.FunctionDef) -> None:
+        """Define what `n = T.int64(is_size_var=False)` names in a body, for the result's type may use it."""
+        for inner in ast.walk(node):
+            if not isinstance(inner, ast.Assign) or not isinstance(inner.value, ast.Call):
+                continue
+            (target, *_), words = inner.targets, {word.arg: word.value for word in inner.value.keywords}
+            says = words.get("is_size_var")
+            if isinstance(target, ast.Name) and isinstance(says, ast.Constant) and says.value is False:
+                made = self.eval(inner.value)
+                if isinstance(made, PrimVar):
+                    self.define(target.id, PrimVar(target.id, made.dtype, None, False))
 
     def _parameter_type(self, arg: ast.arg) -> Type:
         if arg.annotation is None:

@@ -142,6 +142,9 @@ class RelaxPrinter(TypePrinter):
         with self.out.indented():
             for var in new_dims:
                 self.out.line(f"{self.names.of(var, var.name)} = T.{var.dtype}()")
+            for var in symbolic_vars(func.ret_ty) if func.ret_ty is not None else ():
+                if var not in dims and not var.is_size:
+                    self.out.line(f"{self.names.of(var, var.name)} = T.{var.dtype}(is_size_var=False)")
             self._attrs(func, name, private)
             if refers_to_module:
                 self.out.line("cls = Module")
@@ -177,10 +180,12 @@ class RelaxPrinter(TypePrinter):
             self.out.line(f"R.output({', '.join(outputs)})")
 
     def _new_dims(self, ty: Type | None) -> None:
-        """Dimensions that a type mentions first: a match_cast's, or what is left of one that was lowered."""
+        """Dimensions that a type mentions first: a match_cast's, or what is left of one that was lowered. A
+        number that may be negative, an element of a tensor, says so."""
         for var in symbolic_vars(ty) if ty is not None else ():
             if var not in self.names:
-                self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}()")
+                kind = "" if var.is_size else "is_size_var=False"
+                self.out.line(f"{self.names.define(var, var.name)} = T.{var.dtype}({kind})")
 
     def _binding(self, binding: Binding) -> None:
         before = self.out.begin(binding.origin)

@@ -11,16 +11,22 @@ import pytest
 
 import heddle
 from heddle import relax
+from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.claims import can_be_checked
-from heddle.graph.types import TensorType
+from heddle.graph.op_builder import call_op
+from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.module import IRModule
 from heddle.ir.types import FuncType, TupleType
+from heddle.prim.nodes import Select, constant
+from heddle.prim.nodes import Var as PrimVar
 from heddle.relax import BindingBlock, Function, SeqExpr, Var, VarBinding
 from heddle.relax.interpreter import GraphInterpreter
 from heddle.relax.transform.check_stated_types import CheckStatedTypes
+from heddle.runtime.dtype import DataType
 from heddle.runtime.function import register_global_func
 from heddle.runtime.tensor import tensor
 from heddle.script import from_source
+from heddle.script.printer import module_script
 from heddle.support.diagnostics import HeddleError
 
 X = np.arange(6, dtype="float32").reshape(2, 3) / 6
@@ -246,3 +252,24 @@ def test_a_local_function_that_changes_inside_still_calls_itself(mode):
     np.testing.assert_array_equal(once, np.array([1, 0, 1, -2], "float32"))
     with pytest.raises(HeddleError, match=r"V0401|R0601"):
         run(made, mode, given, given, np.array(2, "int32"))
+
+
+def test_numbers_that_are_no_sizes_stay_such_in_text() -> None:
+    """An element of a tensor may be negative: read back as a size, -1 in a new shape was taken as it is."""
+    count = PrimVar("count", DataType("int64"))
+    builder = BlockBuilder()
+    x = Var("x", TensorType((6,), DataType("float32")))
+    s = Var("s", TensorType((1,), DataType("int64")))
+    with builder.function("main", [x, s]):
+        shape = builder.emit(call_op("tensor_to_shape", s))
+        builder.match_cast(shape, ShapeType((count,)))
+        rows = Select(count < 0, constant(6, "int64"), count)
+        builder.emit_func_output(builder.emit(call_op("reshape", x, (rows,))))
+    mod = builder.get()
+    again = from_source(module_script(mod))
+    assert module_script(again) == module_script(mod)
+    for each in (mod, again):
+        vm = heddle.relax.VirtualMachine(heddle.compile(each), heddle.cpu())
+        for number in (-1, 6):
+            found = vm["main"](heddle.tensor(np.ones(6, "float32")), heddle.tensor(np.array([number])))
+            assert tuple(found.shape) == (6,)
