@@ -68,14 +68,13 @@ class _Machines:
         machine = VirtualMachine(compile_functions(whole, [name], self._target), self.device)
         made = self._callable(machine, machine[name])
         types = [param.ty for param in func.params]
-        if not any(isinstance(ty, TensorType) and ty.dtype is not None and ty.dtype.bits < 8 for ty in types):
+        if not any(map(_is_narrow, types)):
             return made
         return lambda *args: made(*(self._of_type(*pair) for pair in zip(args, types, strict=True)))
 
     def _of_type(self, value: Any, ty: Any) -> Any:
         """An array of a type with fewer than 8 bits, whose elements lie in bytes, as a tensor of it."""
-        is_narrow = isinstance(ty, TensorType) and ty.dtype is not None and ty.dtype.bits < 8
-        if is_narrow and isinstance(value, np.ndarray) and not ty.dtype.is_bool:
+        if _is_narrow(ty) and isinstance(value, np.ndarray):
             return tensor(value, self.device, str(ty.dtype))
         return value
 
@@ -98,6 +97,11 @@ class _Machines:
             value.value = map_values(value.value, self._tensor, Array)
             return value
         return tensor(value, self.device) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _is_narrow(ty: Any) -> bool:
+    """Whether elements are numbers of fewer than 8 bits."""
+    return isinstance(ty, TensorType) and ty.dtype is not None and ty.dtype.bits < 8 and not ty.dtype.is_bool
 
 
 class _StaticExecutor(VMExecutor):

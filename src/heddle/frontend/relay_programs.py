@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from onnx import ModelProto
 
 from heddle.frontend.codes import N0302
@@ -15,7 +13,6 @@ from heddle.frontend.onnx import from_onnx as import_graph
 from heddle.frontend.params import detach_params
 from heddle.ir.module import IRModule
 from heddle.lower.relax_to_relay import to_relay
-from heddle.prim.nodes import PrimExpr
 from heddle.relay.nodes import AnyDim
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError
@@ -51,7 +48,11 @@ def from_onnx(
     if convert_config or export_node_renamed_model_path:
         name = "convert_config" if convert_config else "export_node_renamed_model_path"
         raise UsageError(N0302, f"from_onnx has no use for {name!r}", help="leave it out")
-    graph = import_graph(model, _with_names(shape), dtype, opset, keep_params_in_input=not freeze_params)
+    if isinstance(shape, Mapping):  # anything else is refused there
+        shape = {
+            name: ["?" if isinstance(dim, AnyDim) else dim for dim in dims] for name, dims in shape.items()
+        }
+    graph = import_graph(model, shape, dtype, opset, keep_params_in_input=not freeze_params)
     bare, kept = detach_params(graph)
     params: dict[str, Tensor] = {}
     if not freeze_params:
@@ -59,23 +60,3 @@ def from_onnx(
         names = [param.name_hint for param in main.params[int(main.attrs["num_input"]) :]]
         params = dict(zip(names, kept["main"], strict=True))
     return to_relay(bare), params
-
-
-def _with_names(shape: Mapping[str, Sequence[Any]] | None) -> dict[str, list[Any]] | None:
-    """Shapes with a name of its own for each dimension that may be anything. Raises: UsageError N0302."""
-    if shape is None:
-        return None
-    if not isinstance(shape, Mapping):
-        raise UsageError(N0302, f"shape must map inputs to shapes, got {type(shape).__name__}")
-    number = count()
-    found: dict[str, list[Any]] = {}
-    for name, dims in shape.items():
-        found[name] = [f"any_{next(number)}" if isinstance(dim, AnyDim) else dim for dim in dims]
-        for dim in found[name]:
-            is_number = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
-            if not isinstance(dim, (str, PrimExpr)) and not (is_number and dim >= 0):
-                raise UsageError(
-                    N0302,
-                    f"input {name!r}: a dimension is a whole number, a name or relay.Any(), got {dim!r}",
-                )
-    return found

@@ -29,16 +29,16 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import children, replace
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
-from heddle.ir.types import TupleType, Type
+from heddle.ir.types import Type
 from heddle.lower.codes import L0306
 from heddle.lower.normal_form import graph_functions
 from heddle.lower.relay_forms import FORMS
 from heddle.lower.relay_operators import as_relay_call
-from heddle.lower.relay_outline import kept_functions, with_parts_outlined
+from heddle.lower.relay_outline import kept_functions, speaks, with_parts_outlined
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.relay.builders import Function as RelayFunction
 from heddle.relay.builders import const
-from heddle.relay.nodes import AnyDim
+from heddle.relay.expand import without_symbols
 from heddle.relay.op import relay_call
 from heddle.relay.typed import infer_module
 from heddle.support.diagnostics import UsageError
@@ -288,9 +288,6 @@ _ARITHMETIC = {
 
 def relay_type(ty: Type, node: Expr) -> Type:
     """A type of graphs as one of Relay. Raises: UsageError L0306."""
-    if isinstance(ty, TupleType):
-        return TupleType(tuple(relay_type(item, node) for item in ty.fields))
-    if isinstance(ty, TensorType) and ty.dtype is not None and ty.ndim >= 0:
-        dims = ty.dims if ty.dims is not None else (None,) * ty.ndim
-        return TensorType(tuple(dim if isinstance(dim, IntImm) else AnyDim() for dim in dims), ty.dtype)
-    raise UsageError(L0306, f"Relay has no words for a value of type {ty}", span=node.span)
+    if not speaks(ty):
+        raise UsageError(L0306, f"Relay has no words for a value of type {ty}", span=node.span)
+    return without_symbols(ty)

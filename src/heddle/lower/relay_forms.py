@@ -182,9 +182,14 @@ def _matmul(maker: Maker, call: Call) -> Expr | None:
         turned = tensor(np.ascontiguousarray(weight.data.numpy().T), dtype=str(weight.data.dtype))
         return relay_call("nn.dense", (maker.leaf(data), Constant(turned, span=weight.span)), {})
     made = maker.made_of(weight)
-    if isinstance(made, Call) and is_op(made.op, "relax.permute_dims"):
+    if isinstance(made, Call) and is_op(made.op, "relax.permute_dims") and _exchanges(made.attrs["axes"]):
         return relay_call("nn.dense", (maker.leaf(data), maker.leaf(made.args[0])), {})
     return None
+
+
+def _exchanges(axes: Any) -> bool:
+    """Whether axes of a transposed matrix are not those that it has."""
+    return axes is None or [int(axis) % 2 for axis in axes] == [1, 0]
 
 
 def _square(maker: Maker, call: Call) -> Expr | None:

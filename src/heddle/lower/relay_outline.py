@@ -116,7 +116,7 @@ class _Outliner(BindingRewriter):
             last = max(k for k, binding in enumerate(bindings) if id(binding) in inside)
             before = [binding for binding in bindings[: last + 1] if id(binding) not in inside]
             after = bindings[last + 1 :]
-            early, late = _apart(before, {binding.var for binding in part})
+            early, late = self._apart(before, {binding.var for binding in part})
             for binding in (*made, *early):
                 self._note(binding.var)
             made += [*early, *self._call(part, [*late, *after], body.body, hint)]
@@ -172,6 +172,19 @@ class _Outliner(BindingRewriter):
                 inside.add(k)
         return [bindings[k] for k in sorted(inside)]
 
+    def _apart(self, bindings: Sequence[Binding], made: set[Var]) -> tuple[list[Binding], list[Binding]]:
+        """Bindings that do not depend on some variables, and those that do."""
+        early: list[Binding] = []
+        late: list[Binding] = []
+        known = set(made)
+        for binding in bindings:
+            if self._uses(binding) & known:
+                known.add(binding.var)
+                late.append(binding)
+            else:
+                early.append(binding)
+        return early, late
+
     def _uses(self, binding: Binding) -> set[Var]:
         known = self._known_uses.get(id(binding))
         if known is None:
@@ -194,7 +207,7 @@ class _Outliner(BindingRewriter):
     ) -> Iterator[Binding]:
         """A function of the part, and the bindings that call it."""
         own = {binding.var for binding in part}
-        used = {node for binding in rest for node in walk(binding.value)} | set(walk(result))
+        used = set[Any](walk(result)).union(*map(self._uses, rest))
         outputs = [binding.var for binding in part if binding.var in used]
         outputs += self._holders_inside(part, outputs, rest, result)
         inputs, makers = _inputs(part, own), list[Binding]()
@@ -292,20 +305,6 @@ def _is_small(binding: Binding) -> bool:
         return False
     sizes = [dim.value if isinstance(dim, IntImm) else None for dim in ty.dims]
     return 0 in sizes or (None not in sizes and prod(size or 0 for size in sizes) == 1)
-
-
-def _apart(bindings: Sequence[Binding], made: set[Var]) -> tuple[list[Binding], list[Binding]]:
-    """Bindings that do not depend on some variables, and those that do."""
-    early: list[Binding] = []
-    late: list[Binding] = []
-    known = set(made)
-    for binding in bindings:
-        if _uses(binding) & known:
-            known.add(binding.var)
-            late.append(binding)
-        else:
-            early.append(binding)
-    return early, late
 
 
 def _inputs(part: Sequence[Binding], own: set[Var]) -> list[Var]:

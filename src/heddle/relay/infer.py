@@ -12,7 +12,7 @@ from typing import Any
 
 from heddle.graph.infer import function_type
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
@@ -126,7 +126,7 @@ class Inference:
         known = self.globals.get(var)
         if known is None:
             func = self.mod.get(var)
-            if isinstance(func, Function) and func.dialect != "relay":
+            if isinstance(func, Function) and not is_relay(func):
                 known = without_symbols(function_type(func))
             elif isinstance(func, Function):
                 known = (
@@ -398,7 +398,7 @@ def is_current(func: Function, mod: IRModule) -> bool:
         if isinstance(node, GlobalVar):
             known = mod.get(node)
             ty = getattr(known, "ty", None)
-            if ty is not None and known is not None and known.dialect != "relay":
+            if ty is not None and not is_relay(known):
                 ty = without_symbols(ty)
             if node.ty is None or ty is None or not (node.ty is ty or structural_equal(node.ty, ty)):
                 return False

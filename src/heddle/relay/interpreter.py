@@ -34,6 +34,7 @@ from heddle.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    is_relay,
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
@@ -95,7 +96,7 @@ class RelayInterpreter:
         callee = Closure(func, {}) if isinstance(func, Function) else func
         if isinstance(callee, Constructor):
             return self._construct(callee, args)
-        if isinstance(callee, Closure) and callee.func.dialect != "relay":
+        if isinstance(callee, Closure) and not is_relay(callee.func):
             return self._run_graph(callee.func, args)
         return self._run(callee.func.body, self._frame(callee, args, callee.func))
 
@@ -148,7 +149,7 @@ class RelayInterpreter:
                 if isinstance(callee, Constructor):
                     value = self._construct(callee, args)
                     break
-                if isinstance(callee, Closure) and callee.func.dialect != "relay":
+                if isinstance(callee, Closure) and not is_relay(callee.func):
                     value = self._run_graph(callee.func, args)
                     break
                 frame, expr = self._frame(callee, args, expr), callee.func.body

@@ -42,6 +42,15 @@ def node(kind: str, inputs: str, outputs: str = "y", **attrs: Any) -> Any:
     return helper.make_node(kind, inputs.split(), outputs.split(), **attrs)
 
 
+def branching(then: Any, other: Any, output: str = "y") -> Any:
+    """An If of the condition `c` whose branches are a node each, with the results `p` and `q`."""
+    branches = {
+        f"{name}_branch": helper.make_graph([made], name, [], [helper.make_empty_tensor_value_info(out)])
+        for name, made, out in (("then", then, "p"), ("else", other, "q"))
+    }
+    return node("If", "c", output, **branches)
+
+
 def by_graph(model: onnx.ModelProto, arrays: list[Any]) -> Any:
     """What the model gives without Relay."""
     vm = heddle.relax.VirtualMachine(heddle.compile(model), heddle.cpu())
@@ -135,16 +144,7 @@ CASES: dict[str, tuple[onnx.ModelProto, list[tuple[int, ...]], set[str]]] = {
             [
                 node("ReduceSum", "x", "s", keepdims=0),
                 node("Greater", "s zero", "c"),
-                node(
-                    "If",
-                    "c",
-                    then_branch=helper.make_graph(
-                        [node("Tanh", "x", "p")], "then", [], [helper.make_empty_tensor_value_info("p")]
-                    ),
-                    else_branch=helper.make_graph(
-                        [node("Neg", "x", "q")], "else", [], [helper.make_empty_tensor_value_info("q")]
-                    ),
-                ),
+                branching(node("Tanh", "x", "p"), node("Neg", "x", "q")),
             ],
             {"x": ("n", 3)},
             {"zero": np.array(0, "float32")},
@@ -281,20 +281,7 @@ PARTS: dict[str, tuple[onnx.ModelProto, list[Any]]] = {
             [
                 node("ReduceSum", "x", "s", keepdims=0),
                 node("Greater", "s zero", "c"),
-                node(
-                    "If",
-                    "c",
-                    "r",
-                    then_branch=helper.make_graph(
-                        [node("Slice", "x first one", "p")],
-                        "then",
-                        [],
-                        [helper.make_empty_tensor_value_info("p")],
-                    ),
-                    else_branch=helper.make_graph(
-                        [node("Neg", "x", "q")], "else", [], [helper.make_empty_tensor_value_info("q")]
-                    ),
-                ),
+                branching(node("Slice", "x first one", "p"), node("Neg", "x", "q"), "r"),
                 node("Abs", "r"),
             ],
             {"x": (4, 3)},
@@ -309,6 +296,21 @@ PARTS: dict[str, tuple[onnx.ModelProto, list[Any]]] = {
         [lambda: np.float32([[0, 1, 2], [3, 0, 0]])],
     ),
 }
+
+
+@pytest.mark.parametrize("axes", [[0, 1], [1, 0], None])
+def test_weights_that_are_transposed_or_not(axes: list[int] | None) -> None:
+    """`nn.dense` takes what is transposed: a transpose that leaves all as it is says the other thing."""
+    how = {} if axes is None else {"perm": axes}
+    model = model_of(
+        [node("Transpose", "w", "t", **how), node("MatMul", "x t")], {"x": ("n", 3), "w": (3, 3)}
+    )
+    mod, _ = relay.frontend.from_onnx(model)
+    x, w = floats(2, 3), floats(3, 3)
+    wanted = x @ (w if axes == [0, 1] else w.T)
+    for kind in ("debug", "vm"):
+        found = relay.create_executor(kind, mod).evaluate()(x, w).numpy()
+        np.testing.assert_allclose(found, wanted, 2e-5, 2e-5)
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -376,9 +378,10 @@ def test_many_parts_take_one_pass_each() -> None:
 )
 def test_shapes_that_are_none(shape: Any) -> None:
     model = model_of([node("Abs", "x")], {"x": ("n", 3)})
-    with pytest.raises(UsageError) as caught:
-        relay.frontend.from_onnx(model, shape=shape)
-    assert caught.value.code == "N0302"
+    for load in (relay.frontend.from_onnx, heddle.relax.frontend.onnx.from_onnx):
+        with pytest.raises(UsageError) as caught:
+            load(model, shape)
+        assert caught.value.code == "N0302"
 
 
 @pytest.mark.parametrize("kind", ["debug", "vm", "graph", "aot"])

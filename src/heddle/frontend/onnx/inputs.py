@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto, TypeProto, ValueInfoProto
 
 from heddle.frontend.codes import N0105, N0203, N0301, N0302
@@ -48,6 +49,8 @@ class InputTypes:
         dtype_dict: str | Mapping[str, str] | None,
         names: NameSupply,
     ) -> None:
+        if not isinstance(shape_dict, Mapping | None):
+            raise UsageError(N0302, f"shapes are given by input, got {type(shape_dict).__name__}")
         self.shapes = dict(shape_dict or {})
         self.dtypes = dict(dtype_dict) if isinstance(dtype_dict, Mapping) else {}
         self.names = names
@@ -99,7 +102,7 @@ class InputTypes:
                 raise UsageError(
                     N0302, f"input {value.name!r} has the shape {stored}, and shape_dict gives {given}"
                 )
-        dims = [item if isinstance(item, (int, str, PrimExpr)) else int(item) for item in given]
+        dims = [_given_dim(value.name, item) for item in given]
         return [self._unnamed(value, axis) if _is_nameless(dim) else dim for axis, dim in enumerate(dims)]
 
     def _unnamed(self, value: ValueInfoProto, axis: int) -> PrimVar:
@@ -194,6 +197,16 @@ def _tensor_type(value: ValueInfoProto) -> Any:
     if kind != "tensor_type":
         raise ImportModelError(N0203, f"input {value.name!r} is a {kind.removesuffix('_type')}, not a tensor")
     return ty.tensor_type
+
+
+def _given_dim(name: str, dim: Any) -> int | str | PrimExpr:
+    """A dimension that the caller gave. Raises: UsageError N0302."""
+    if isinstance(dim, (str, PrimExpr)):
+        return dim
+    is_whole = isinstance(dim, (int, np.integer)) and not isinstance(dim, bool)
+    if not is_whole or dim < 0:
+        raise UsageError(N0302, f"input {name!r}: a dimension is a size, a name or a formula, got {dim!r}")
+    return int(dim)
 
 
 def _is_nameless(dim: object) -> bool:

@@ -43,7 +43,6 @@ from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.lower.normal_form import graph_functions
-from heddle.lower.recursion.batched import batched
 from heddle.lower.recursion.list_loop import ListLoop, flat_types, list_loop
 from heddle.lower.recursion.stages import Stage, stages_of
 from heddle.prim.nodes import PrimExpr, constant
@@ -63,18 +62,19 @@ class LoopOverLists(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         found = [loop for var, func in graph_functions(mod) if (loop := list_loop(mod, var, func))]
-        loops = [loop for loop in found if _pays(mod, loop)]
+        staged = [(loop, stages_of(mod, loop)) for loop in found]
+        loops = [(loop, stages) for loop, stages in staged if _pays(loop, stages)]
         if not loops:
             return mod
         maker = _Maker(mod)
-        for loop in loops:
-            maker.make(loop)
+        for loop, stages in loops:
+            maker.make(loop, stages)
         return ConvertToDataflow()(maker.get())  # operators fuse in blocks
 
 
-def _pays(mod: IRModule, loop: ListLoop) -> bool:
+def _pays(loop: ListLoop, stages: Sequence[Stage]) -> bool:
     """Whether a loop takes less time: it makes products at once, or copies little."""
-    return loop.row_bytes <= MOST_BARE_ROW_BYTES or any(stage.ahead for stage in stages_of(mod, loop))
+    return loop.row_bytes <= MOST_BARE_ROW_BYTES or any(stage.ahead for stage in stages)
 
 
 class _Maker(BindingRewriter):
@@ -85,14 +85,14 @@ class _Maker(BindingRewriter):
         self._dropped: set[Var] = set()
         self._skipped: dict[Var, Expr] = {}
 
-    def make(self, loop: ListLoop) -> None:
+    def make(self, loop: ListLoop, stages: Sequence[Stage]) -> None:
         """Put a function that loops in the place of one that recurses."""
         func = loop.match.func
         branch = loop.step.branch
         assert isinstance(branch.value, If)
         self._dropped, self._skipped = {loop.step.test.var}, {branch.var: branch.value.false_branch}
         with at(func.span), self._renaming(), self.scope() as scope:
-            body = self._whole(loop)
+            body = self._whole(loop, stages)
             scope.close_block()
         made = SeqExpr(tuple(scope.blocks), body, type_of(body), span=func.body.span)
         self.update_func(loop.var, replace(func, body=made))
@@ -108,14 +108,15 @@ class _Maker(BindingRewriter):
 
     # ---- the function itself
 
-    def _whole(self, loop: ListLoop) -> Expr:
+    def _whole(self, loop: ListLoop, stages: Sequence[Stage]) -> Expr:
         rows, end = self._rows(loop)
         self.renamed[loop.match.param] = end
         if loop.is_backward:
             first = self._leaves(self._inlined(loop.match.func.body))
-            return self._rebuilt(loop.match.func.ret_ty, self._turned(loop, rows, first))
+            return self._rebuilt(loop.match.func.ret_ty, self._turned(loop, stages, rows, first))
         params = [loop.match.func.params[k] for k in loop.carried]
-        left = self._turned(loop, rows, [leaf for param in params for leaf in self._leaves(param)])
+        first = [leaf for param in params for leaf in self._leaves(param)]
+        left = self._turned(loop, stages, rows, first)
         self.renamed.update(self._with_leaves(params, left))
         return self._inlined(loop.match.func.body)
 
@@ -216,7 +217,9 @@ class _Maker(BindingRewriter):
 
     # ---- the loops
 
-    def _turned(self, loop: ListLoop, rows: dict[Var, Expr], first: Sequence[Expr]) -> list[Expr]:
+    def _turned(
+        self, loop: ListLoop, stages: Sequence[Stage], rows: dict[Var, Expr], first: Sequence[Expr]
+    ) -> list[Expr]:
         """What the carried values are at the end, from what they are `first`."""
         count = _tensor(next(iter(rows.values()))).dims[0]  # type: ignore[index]
         for binding in loop.fixed:
@@ -229,7 +232,7 @@ class _Maker(BindingRewriter):
             size = len(flat_types(loop.match.func.params[k].ty) or ())
             start[k], first = list(first[:size]), first[size:]
         many, last = dict(rows), dict[int, list[Expr]]()
-        for stage in stages_of(self.module, loop):
+        for stage in stages:
             many.update(self._ahead(loop, stage, many, count))
             given = list(first) if loop.is_backward else [leaf for k in stage.carried for leaf in start[k]]
             found = self._looped(loop, stage, many, given, length)
@@ -246,15 +249,14 @@ class _Maker(BindingRewriter):
         """What is computed for all elements at once."""
         known: dict[Any, Expr] = {**rows}
         made: dict[Var, Expr] = {}
-        for binding in stage.ahead:
-            found = loop_call(binding.value)
+        for item in stage.ahead:
+            binding, found = item.binding, loop_call(item.binding.value)
             assert found is not None
             leaves = [loop.turn.leaf(arg) for arg in found[1].fields]
-            func = batched(self.module[found[0]], [*(leaf in known for leaf in leaves), True])
-            assert func is not None, "the call was found to be one of those"
             args = Tuple(tuple(known.get(leaf, self.substitute(leaf)) for leaf in leaves))
             out = _of_rows(_tensor(binding.var), count)
-            call = Call(Op.get(CALL_TIR), (self.add_func(func, found[0].name_hint), args), NO_ATTRS, (out,))
+            callee = self.add_func(item.func, found[0].name_hint)
+            call = Call(Op.get(CALL_TIR), (callee, args), NO_ATTRS, (out,))
             with at(binding.value.span):
                 known[binding.var] = made[binding.var] = self.emit(call, binding.var.name_hint)
         return made

@@ -27,6 +27,7 @@ from heddle.lower.recursion.batched import batched
 from heddle.lower.recursion.list_loop import ListLoop, callee_of, fixed_bytes
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.nodes import Var as PrimVar
+from heddle.support.frozen import frozen
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock
 
@@ -34,6 +35,16 @@ MOST_KEPT_BYTES = 1 << 18
 """Recursion keeps one of a value, a product of all elements as many as there are elements."""
 MOST_ROWS = 8
 """A product of more rows reads its weights often enough by itself."""
+
+
+@frozen
+class Ahead:
+    """A call that is made for all elements at once, by the loop function `func`. `gains`: it is a product
+    that takes less time so."""
+
+    binding: VarBinding
+    func: PrimFunc
+    gains: bool
 
 
 @dataclass(slots=True)
@@ -46,7 +57,7 @@ class Stage:
 
     carried: list[int]
     bindings: list[VarBinding] = field(default_factory=list)
-    ahead: list[VarBinding] = field(default_factory=list)
+    ahead: list[Ahead] = field(default_factory=list)
     collected: list[Var] = field(default_factory=list)
     reads: Collection[Var] = ()
     """The variables that its turns read, from wherever they come."""
@@ -81,11 +92,11 @@ def _staged(mod: IRModule, loop: ListLoop, groups: list[list[int]]) -> list[Stag
             elif len(groups) > 1 and var not in earlier | inside | given | rows:
                 return None
         found = _ahead(mod, loop, bindings, rows)
-        stage.ahead = list(found) if any(found.values()) else []
+        stage.ahead = found if any(item.gains for item in found) else []
         gains |= any(
-            gain and not earlier.isdisjoint(_leaves(loop, [binding], [])) for binding, gain in found.items()
+            item.gains and not earlier.isdisjoint(_leaves(loop, [item.binding], [])) for item in found
         )
-        before = {binding.var for binding in stage.ahead}
+        before = {item.binding.var for item in stage.ahead}
         rows |= before
         stage.bindings = [binding for binding in bindings if binding.var not in before]
         done |= {binding.var for binding in bindings}
@@ -96,7 +107,7 @@ def _staged(mod: IRModule, loop: ListLoop, groups: list[list[int]]) -> list[Stag
 
 
 def _made(stage: Stage) -> Iterator[Var]:
-    return (binding.var for binding in (*stage.bindings, *stage.ahead))
+    return (item.var for item in (*stage.bindings, *(item.binding for item in stage.ahead)))
 
 
 def _maker(stages: list[Stage], var: Var, params: tuple[Var, ...]) -> Stage:
@@ -156,14 +167,11 @@ def _groups(loop: ListLoop) -> list[list[int]]:
     return groups
 
 
-def _ahead(
-    mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]
-) -> dict[VarBinding, bool]:
-    """The calls that depend on rows and on what stays the same alone, and whether each gains by being made
-    for all elements at once."""
+def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]) -> list[Ahead]:
+    """The calls that depend on rows and on what stays the same alone."""
     steady: set[Expr] = {*loop.steady, *(binding.var for binding in loop.fixed)}
     many: set[Expr] = set(rows)
-    found: dict[VarBinding, bool] = {}
+    found: list[Ahead] = []
     for binding in bindings:
         call = loop_call(binding.value)
         if call is None or not is_small(type_of(binding.var)):
@@ -172,10 +180,11 @@ def _ahead(
         if not all(isinstance(leaf, Constant) or leaf in steady or leaf in many for leaf in leaves):
             continue
         flags, callee = [leaf in many for leaf in leaves], callee_of(mod, call[0])
-        gain = gains_ahead(callee, flags) if any(flags) else None
-        if gain is not None and batched(callee, [*flags, True]) is not None:
+        gains = gains_ahead(callee, flags) if any(flags) else None
+        func = batched(callee, [*flags, True]) if gains is not None else None
+        if gains is not None and func is not None:
             many.add(binding.var)
-            found[binding] = gain
+            found.append(Ahead(binding, func, gains))
     return found
 
 
