@@ -254,7 +254,7 @@ EXAMPLES = {
         np.zeros((1, 1, 2)),
         12,
     ),
-    "QLinearMatMul along nothing": (
+    "Products of integers along nothing": (
         helper.make_node("QLinearMatMul", [*"abcdefgh"], ["y"]),
         {
             "a": np.zeros((4, 0), "uint8"),

@@ -6,6 +6,9 @@ by their bits), of the options, the target, the limits and settings that passes 
 package's sources. What is kept is the program's artefact, behind zero bytes that align its sections, in the
 user's `PrivateCache`: nobody else can put code there, so the artefact needs no digests of its own.
 
+The digests of large tensors and of the sources take longer than all else in the key. So they stand second in
+the name: where no file has the first half, the program is compiled meanwhile.
+
 A program is compiled anew where something could differ that the key does not hold: passes chosen or watched
 by a PassContext, pipelines of one's own, operators that were declared or replaced outside of this package, C
 source (it may include any header), a module with free variables. Programs that compile at once, and those of
@@ -15,30 +18,35 @@ more than a quarter of the cache's size, are not kept.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
 
 import llvmlite
+import numpy as np
 
 from heddle.ir.expr import Constant
 from heddle.ir.module import IRModule
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import OpDef
 from heddle.ir.structural import labelled_digest
-from heddle.ir.tensor_values import keys_at_hand
+from heddle.ir.tensor_values import large_as_numbers, tensor_key
 from heddle.ir.transform import PassContext
 from heddle.ir.visitor import walk_distinct
 from heddle.runtime.artefact import ALIGN_BYTES, section_table
 from heddle.runtime.artefact_file import artefact_pieces
 from heddle.runtime.kernel_module import CSourceModule
 from heddle.runtime.module import Module, module_sections, modules_from_sections
+from heddle.runtime.tensor import Tensor
 from heddle.support.background import in_background, settle
 from heddle.support.diagnostics import FormatError, UsageError
 from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits
+from heddle.support.on_threads import begun, map_on_threads
 from heddle.support.private_cache import HEAD_BYTES, PrivateCache
 from heddle.support.settings import settings
 from heddle.support.sources import sources_digest
@@ -48,7 +56,7 @@ from heddle.vm.relax.executable import VMExecutable
 _PADDING = bytes(-HEAD_BYTES % ALIGN_BYTES)
 _LARGEST_SHARE = 4
 """A program may take this part of the cache at most: one over it."""
-_SMALL_BYTES = 16 << 20
+_SMALL_BYTES = 1 << 20
 """A larger program is written while its user goes on: the weights of a model take seconds."""
 
 
@@ -74,26 +82,47 @@ class ProgramCache:
     ) -> VMExecutable:
         """The program of a module: the one that was kept, or what `make` compiles."""
         folder = self.folder
-        name = program_name(mod, target, options) if folder is not None and is_ordinary() else None
-        if folder is None or name is None:
+        key = program_key(mod, target, options) if folder is not None and is_ordinary() else None
+        if folder is None or key is None:
             return make()
-        settle(name)
-        kept = folder.read_view(name)
-        found = None if kept is None else _loaded(kept)
+        settle(key.begin)
+        found = self._found(folder, key.name()) if folder.has_begin(key.begin) else None
         if found is not None:
             self.hits += 1
             return found
+        finish = begun(key.name)
         start = time.perf_counter()
         made = make()
         if time.perf_counter() - start >= self.least_s:
-            _keep(folder, name, made)
+            _keep(folder, key, finish(), made)
         return made
 
+    def _found(self, folder: PrivateCache, name: str) -> VMExecutable | None:
+        kept = folder.read_view(name)
+        return None if kept is None else _loaded(kept)
 
-def program_name(mod: IRModule, target: Target, options: BuildOptions) -> str | None:
-    """The file of a module's program; None for a module that has no key."""
+
+@frozen
+class ProgramKey:
+    """What a program is found by. `begin`: how the names of files begin that hold a program of this module,
+    for this target, with any weights, by any state of this package. `constants`: all tensors of the module;
+    `large`: those of them whose bits `begin` does not tell."""
+
+    begin: str
+    constants: Sequence[Tensor]
+    large: Sequence[Tensor]
+
+    def name(self) -> str:
+        """The file of the program."""
+        parts = (sources_digest().encode(), *map_on_threads(tensor_key, self.large))
+        return self.begin + blake2b(b"".join(parts), digest_size=16).hexdigest()
+
+
+def program_key(mod: IRModule, target: Target, options: BuildOptions) -> ProgramKey | None:
+    """None for a module that has no key."""
     nodes = walk_distinct(*mod.functions.values())
-    with keys_at_hand(node.data for node in nodes if isinstance(node, Constant)):
+    constants = [node.data for node in nodes if isinstance(node, Constant)]
+    with large_as_numbers(constants) as large:
         digest = labelled_digest(mod)
     if digest is None:
         return None
@@ -107,10 +136,11 @@ def program_name(mod: IRModule, target: Target, options: BuildOptions) -> str | 
         PassContext.current().opt_level,
         current_limits(),
         settings().strict_rules,
-        sources_digest(),
         llvmlite.__version__,
     )
-    return f"program-{blake2b(repr([str(part) for part in parts]).encode(), digest_size=16).hexdigest()}"
+    text = repr([str(part) for part in parts])
+    begin = f"program-{blake2b(text.encode(), digest_size=16).hexdigest()}-"
+    return ProgramKey(begin, constants, large)
 
 
 def is_ordinary() -> bool:
@@ -146,7 +176,7 @@ def _loaded(kept: memoryview) -> VMExecutable | None:
     return found if isinstance(found, VMExecutable) else None
 
 
-def _keep(folder: PrivateCache, name: str, program: Module) -> None:
+def _keep(folder: PrivateCache, key: ProgramKey, name: str, program: Module) -> None:
     if any(isinstance(each, CSourceModule) for each in program.imports):
         return  # it depends on the system's compiler, and on headers
     try:
@@ -156,11 +186,26 @@ def _keep(folder: PrivateCache, name: str, program: Module) -> None:
     size_bytes = sum(memoryview(piece).nbytes for piece in pieces)
     if size_bytes * _LARGEST_SHARE > folder.limit_bytes:
         return
-    put = folder.sealed(name, _PADDING, *pieces)  # now: later the user may write into the weights
+    # The user may write into the constants that he gave, as soon as he has the program.
+    put = folder.sealed(name, _PADDING, *pieces, is_lasting=_outside_of(key.constants))
     if put is not None and size_bytes > _SMALL_BYTES:
-        in_background(name, put)
+        in_background(key.begin, put)
     elif put is not None:
         put()
+
+
+def _outside_of(tensors: Sequence[Tensor]) -> Callable[[memoryview], bool]:
+    """Whether bytes lie in no memory of these tensors."""
+    spans = sorted((each.address, each.address + each.size_bytes) for each in tensors)
+    begins = [begin for begin, _ in spans]
+    ends = list(accumulate((end for _, end in spans), max))
+
+    def is_outside(piece: memoryview) -> bool:
+        address = np.frombuffer(piece, np.uint8).ctypes.data if piece.nbytes else 0
+        before = bisect_left(begins, address + piece.nbytes)  # spans that begin before the piece's end
+        return before == 0 or ends[before - 1] <= address
+
+    return is_outside
 
 
 _shared: list[ProgramCache] = []

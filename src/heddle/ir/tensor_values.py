@@ -14,7 +14,6 @@ from heddle.ir.json_codec import register_value_codec
 from heddle.ir.structural import register_value_key
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
-from heddle.support.on_threads import map_on_threads
 
 _LARGE_BYTES = 1 << 20
 _keys: ContextVar[Mapping[int, bytes]] = ContextVar("_keys", default=MappingProxyType({}))
@@ -26,20 +25,24 @@ def tensor_key(value: Tensor) -> bytes:
 
 
 @contextmanager
-def keys_at_hand(tensors: Iterable[Tensor]) -> Iterator[None]:
-    """The keys of large tensors are computed on all processors, and known meanwhile. Nobody may write into
-    the tensors then."""
+def large_as_numbers(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Inside, the key of a large tensor is its element type, its shape and its number in the list that this
+    gives: those of `tensors` that are large, in their order. So a program's key takes no time for weights;
+    whoever needs their bits adds `tensor_key` of each."""
     large = {id(each): each for each in tensors if each.size_bytes >= _LARGE_BYTES}
-    token = _keys.set(dict(zip(large, map_on_threads(_key_of, list(large.values())), strict=True)))
+    token = _keys.set({key: b"n%d" % number + _head(large[key]) for number, key in enumerate(large)})
     try:
-        yield
+        yield list(large.values())
     finally:
         _keys.reset(token)
 
 
 def _key_of(value: Tensor) -> bytes:
-    head = f"{value.dtype}{tuple(value.shape)}".encode()
-    return b"t" + sha256(value.raw_bytes()).digest() + head  # processors have instructions for it
+    return b"t" + sha256(value.raw_bytes()).digest() + _head(value)  # processors have instructions for it
+
+
+def _head(value: Tensor) -> bytes:
+    return f"{value.dtype}{tuple(value.shape)}".encode()
 
 
 def _encode(value: Tensor) -> dict[str, Any]:

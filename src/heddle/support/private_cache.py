@@ -112,6 +112,10 @@ def _refused(path: Path, why: str) -> UsageError:
     )
 
 
+def _never(_piece: memoryview) -> bool:
+    return False
+
+
 @dataclass(slots=True)
 class PrivateCache:
     """Files by name. A cache whose folder is refused is off: nothing is found, nothing kept, and a warning
@@ -147,19 +151,28 @@ class PrivateCache:
         if put is not None:
             put()
 
-    def sealed(self, name: str, *pieces: bytes | memoryview) -> Callable[[], None] | None:
+    def has_begin(self, begin: str) -> bool:
+        """Whether there is a file whose name begins so."""
+        with self._opened() as folder, suppress(OSError):
+            return folder is not None and any(name.startswith(begin) for name in os.listdir(folder))
+        return False
+
+    def sealed(
+        self, name: str, *pieces: bytes | memoryview, is_lasting: Callable[[memoryview], bool] = _never
+    ) -> Callable[[], None] | None:
         """What keeps a file of these pieces, as they are now, when it is called; None where nothing can be
-        kept. Should they change until then, the file is as good as missing."""
+        kept. Should they change until then, the file is as good as missing. Pieces that nobody can change,
+        as `is_lasting` says, are read only when it is called."""
         with self._opened() as folder, suppress(OSError):
             if folder is not None:
-                return partial(self._put, name, (_MAGIC + _mac(self._key_in(folder), name, pieces), *pieces))
+                return partial(self._put, name, _Seal(self._key_in(folder), name, pieces, is_lasting))
         return None
 
-    def _put(self, name: str, pieces: Sequence[bytes | memoryview]) -> None:
+    def _put(self, name: str, seal: _Seal) -> None:
         with self._opened() as folder, suppress(OSError):
             if folder is not None:
-                _put(folder, name, pieces)
-                self._account(folder, sum(memoryview(piece).nbytes for piece in pieces))
+                _put(folder, name, (seal.head(), *seal.pieces))
+                self._account(folder, HEAD_BYTES + sum(memoryview(piece).nbytes for piece in seal.pieces))
 
     def files(self) -> list[CachedFile]:
         """All files, those used last first."""
@@ -248,8 +261,34 @@ def user_cache() -> PrivateCache:
     return PrivateCache(settings().cache_dir, settings().cache_limit_bytes)
 
 
-def _mac(key: bytes, name: str, pieces: Iterable[bytes | memoryview]) -> bytes:
-    digests = map_on_threads(_digest_of_parts, _chunks(pieces))
+class _Seal:
+    """The head of a file to be. The digests of its chunks are made at once, but for those of pieces that
+    last."""
+
+    def __init__(
+        self,
+        key: bytes,
+        name: str,
+        pieces: Sequence[bytes | memoryview],
+        is_lasting: Callable[[memoryview], bool],
+    ) -> None:
+        self._key, self._name, self.pieces = key, name, pieces
+        self._chunks = list(_chunks(pieces))
+        now = [
+            number for number, parts in enumerate(self._chunks) if not all(is_lasting(part) for part in parts)
+        ]
+        made = map_on_threads(_digest_of_parts, [self._chunks[number] for number in now])
+        self._digests = dict(zip(now, made, strict=True))
+
+    def head(self) -> bytes:
+        """The first `HEAD_BYTES` of the file."""
+        later = [number for number in range(len(self._chunks)) if number not in self._digests]
+        made = map_on_threads(_digest_of_parts, [self._chunks[number] for number in later])
+        known = self._digests | dict(zip(later, made, strict=True))
+        return _MAGIC + _mac(self._key, self._name, [known[number] for number in range(len(known))])
+
+
+def _mac(key: bytes, name: str, digests: Sequence[bytes]) -> bytes:
     return hmac.digest(key, b"".join((name.encode(), b"\0", *digests)), "sha256")
 
 
@@ -281,7 +320,8 @@ def _authentic(key: bytes, name: str, data: memoryview) -> memoryview | None:
     if len(data) < HEAD_BYTES or data[: len(_MAGIC)] != _MAGIC:
         return None
     mac, content = data[len(_MAGIC) : HEAD_BYTES], data[HEAD_BYTES:]
-    return content if hmac.compare_digest(mac, _mac(key, name, [content])) else None
+    digests = map_on_threads(_digest_of_parts, _chunks([content]))
+    return content if hmac.compare_digest(mac, _mac(key, name, digests)) else None
 
 
 def _read_own(

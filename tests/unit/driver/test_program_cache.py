@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import json
 import os
 import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -19,9 +21,10 @@ from onnx import helper
 import heddle
 from heddle.driver import program_cache
 from heddle.driver.compile import build
-from heddle.driver.program_cache import BuildOptions, ProgramCache, program_name
+from heddle.driver.program_cache import BuildOptions, ProgramCache, program_key
 from heddle.frontend.onnx import from_onnx
 from heddle.graph.op_builder import const
+from heddle.ir import tensor_values
 from heddle.ir.expr import Var
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.structural import labelled_digest
@@ -30,9 +33,12 @@ from heddle.relax import BlockBuilder, TensorType, op
 from heddle.runtime import tensor
 from heddle.runtime.artefact import section_table
 from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.support import on_threads
+from heddle.support.background import settle
 from heddle.support.diagnostics import FormatError
 from heddle.support.limits import limits
 from heddle.support.private_cache import PrivateCache
+from heddle.support.settings import settings
 from heddle.target import Target
 from tests.unit.frontend.onnx.models import info, node
 
@@ -113,6 +119,11 @@ def test_the_second_compilation_loads_the_same_program(kept, name, exec_mode, op
                 np.testing.assert_array_equal(got, wanted)
     finally:
         set_num_threads(before)
+
+
+def program_name(mod, target, options):
+    key = program_key(mod, target, options)
+    return None if key is None else key.name()
 
 
 def test_what_can_differ_is_in_the_name():
@@ -213,13 +224,16 @@ def held_writes(monkeypatch):
     return gate
 
 
-def test_weights_that_change_while_they_are_written_are_in_no_program(kept, monkeypatch):
+@pytest.mark.parametrize("columns", [1, 24000], ids=["small", "large"])
+def test_weights_that_change_while_they_are_written_are_in_no_program(kept, monkeypatch, columns):
     """Their memory is the user's: nothing under the key of the old ones may have the new ones."""
     monkeypatch.setattr(program_cache, "_SMALL_BYTES", 1000)
-    gate = held_writes(monkeypatch)
+
+    def ones():
+        return tensor(np.ones((24, columns), "float32"))
 
     def added(weights):
-        x = Var("x", TensorType((24,), "float32"))
+        x = Var("x", TensorType((24, columns), "float32"))
         builder = BlockBuilder()
         with builder.function("main", [x]):
             with builder.dataflow():
@@ -228,14 +242,70 @@ def test_weights_that_change_while_they_are_written_are_in_no_program(kept, monk
             builder.emit_func_output(out)
         return builder.get()
 
-    x, weights = np.zeros(24, "float32"), tensor(np.ones(24, "float32"))
-    wanted = results(heddle.compile(added(tensor(np.ones(24, "float32")))), [x])[0]
+    x, weights = np.zeros((24, columns), "float32"), ones()
+    wanted = results(heddle.compile(added(ones())), [x])[0]
+    settle()
     kept.folder.clear()
+    gate = held_writes(monkeypatch)
     heddle.compile(added(weights))
     weights[...] = 5.0
     gate.set()
-    again = heddle.compile(added(tensor(np.ones(24, "float32"))))
+    again = heddle.compile(added(ones()))
     np.testing.assert_array_equal(results(again, [x])[0], wanted)
+    settle()
+    heddle.compile(added(ones()))
+    assert kept.hits == 1
+
+
+def test_large_weights_are_read_only_where_a_program_may_be_there(kept, monkeypatch):
+    """A module of its own kind begins to compile before its weights have a digest; one that differs from a
+    program in its weights alone is another program."""
+
+    def product(seed):
+        x = Var("x", TensorType((4, 700), "float32"))
+        builder = BlockBuilder()
+        with builder.function("main", [x]):
+            with builder.dataflow():
+                weights = np.random.default_rng(seed).random((700, 700), "float32")
+                out = builder.emit_output(op.matmul(x, const(weights)))
+            builder.emit_func_output(out)
+        return builder.get()
+
+    gate, key_of = threading.Event(), tensor_values._key_of
+    waited = []
+
+    def slow(value):
+        if value.size_bytes > 1 << 20:
+            waited.append(gate.wait(60))
+        return key_of(value)
+
+    compiled = ProgramCache.get
+    monkeypatch.setattr(tensor_values, "_key_of", slow)
+
+    def get(self, mod, target, options, make):
+        return compiled(self, mod, target, options, lambda: (make(), gate.set())[0])
+
+    monkeypatch.setattr(ProgramCache, "get", get)
+    x = np.ones((4, 700), "float32")
+    monkeypatch.setattr(on_threads, "settings", lambda: dataclasses.replace(settings(), num_threads=2))
+    found = [results(heddle.compile(product(seed)), [x])[0] for seed in (1, 2, 1, 2)]
+    assert all(waited) and kept.hits == 2
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[3])
+    assert not np.array_equal(found[0], found[1])
+
+
+def test_what_lies_outside_of_the_memory_of_tensors():
+    data = np.zeros(1000, "uint8")
+    spans = [(0, 0), (600, 700), (100, 500), (200, 300)]
+    start = data.ctypes.data
+    is_outside = program_cache._outside_of(
+        [SimpleNamespace(address=start + low, size_bytes=high - low) for low, high in spans]
+    )
+    for begin, end in itertools.combinations(range(0, 1000, 50), 2):
+        wanted = not any(low < end and begin < high for low, high in spans if low < high)
+        assert is_outside(memoryview(data)[begin:end]) == wanted, (begin, end)
+    assert is_outside(memoryview(data)[:0]) and program_cache._outside_of([])(memoryview(data))
 
 
 def test_a_large_program_is_written_while_its_user_goes_on(kept, tmp_path, monkeypatch):

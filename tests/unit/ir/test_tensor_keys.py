@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from heddle.ir import tensor_values
-from heddle.ir.tensor_values import keys_at_hand, tensor_key
+from heddle.ir.tensor_values import large_as_numbers, tensor_key
 from heddle.runtime import tensor
 
 
@@ -24,16 +23,17 @@ def test_keys_tell_dtype_shape_and_bits() -> None:
     assert len(set(found)) == len(found) and tensor_key(tensor(ones.copy())) == found[0]
 
 
-def test_keys_at_hand_are_those_that_are_computed_and_are_forgotten(monkeypatch) -> None:
-    large = [tensor(np.random.default_rng(k).random(1 << 19)) for k in range(3)]
-    small = tensor(np.arange(5.0))
-    wanted = [tensor_key(each) for each in (*large, small)]
-    made: list[int] = []
-    compute = tensor_values._key_of
-    monkeypatch.setattr(tensor_values, "_key_of", lambda value: (made.append(id(value)), compute(value))[1])
-    with keys_at_hand([*large, small, large[0]]):
-        assert sorted(made) == sorted(map(id, large))
-        assert [tensor_key(each) for each in (*large, small)] == wanted
-        assert len(made) == 4  # the small one
-    large[0][0] = -1.0
-    assert tensor_key(large[0]) != wanted[0]
+def test_large_tensors_are_numbers_for_a_while() -> None:
+    """Their numbers, types and shapes are told, their bits are not; small ones are told as ever."""
+    large = [tensor(np.random.default_rng(k).random(1 << 19)) for k in range(2)]
+    other, small = tensor(large[0].numpy().reshape(2, -1)), tensor(np.arange(5.0))
+    bits = [tensor_key(each) for each in (*large, small)]
+    with large_as_numbers([large[0], small, large[1], large[0]]) as found:
+        assert [id(each) for each in found] == [id(each) for each in large]
+        numbers = [tensor_key(each) for each in large]
+        assert tensor_key(small) == bits[2]
+    with large_as_numbers(large[::-1]):
+        assert [tensor_key(each)[:2] for each in large] == [numbers[1][:2], numbers[0][:2]]
+    with large_as_numbers([other, large[1]]):
+        assert tensor_key(other) != numbers[0] and tensor_key(large[1]) == numbers[1]
+    assert len({*numbers, *bits}) == 5 and [tensor_key(each) for each in (*large, small)] == bits

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import warnings
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -302,3 +303,33 @@ def test_the_folder_is_listed_once_however_much_is_written(
     for number in range(20):
         cache.write(f"more{number}", b"x")
     assert len(listed) == at_first
+
+
+def test_a_seal_covers_pieces_as_they_were_and_those_that_last_as_they_are(folder: Path) -> None:
+    """A chunk of both kinds is read at once."""
+    chunk = private_cache._CHUNK_BYTES
+    given, lasting = bytearray(b"g" * 100), bytearray(2 * chunk)
+
+    def sealed(name: str) -> Callable[[], None]:
+        put = fresh(folder, 1 << 30).sealed(
+            name, memoryview(given), memoryview(lasting), is_lasting=lambda part: part.obj is lasting
+        )
+        assert put is not None
+        return put
+
+    put = sealed("same")
+    lasting[-1] = 1  # it should not be, but tells what is read when
+    put()
+    assert fresh(folder, 1 << 30).read("same") == bytes(given + lasting)
+    for name, changed in (("given", given), ("near", lasting)):
+        put = sealed(name)
+        changed[0] ^= 1
+        put()
+        assert fresh(folder, 1 << 30).read(name) is None
+
+
+def test_names_are_looked_for_by_how_they_begin(folder: Path) -> None:
+    cache = fresh(folder)
+    assert not cache.has_begin("a-")
+    cache.write("a-1", b"x")
+    assert cache.has_begin("a-") and cache.has_begin("a-1") and not cache.has_begin("a-2")
