@@ -28,6 +28,10 @@ from tests.fuzz.graphs.values import (
 
 ROUNDING = {"float64": 1e-8, "float32": 1e-4, "float16": 0.02, "bfloat16": 0.03}
 """How far errors of rounding may move a value, as a part of the largest: beyond, nothing is compared."""
+SUMS = ("ReduceSum", "ReduceMean")
+MANY_TERMS = 4096
+MAX_CANCELLED = 50
+"""Sizes of many terms over their sum: beyond it a peer's error, some units of all terms, may show."""
 # fmt: off
 EXACT = frozenset((
     "Identity", "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND",
@@ -65,6 +69,15 @@ class Plan:
     special: bool
     numbers: tuple[int, ...]
     max_elements: int
+
+
+def _cancels(op: str, terms: Any, made: Any) -> bool:
+    """Whether sums of many terms are small beside their terms."""
+    if terms.dtype not in FLOATS or not made.size or terms.size < MANY_TERMS * made.size:
+        return False
+    num_terms = terms.size / made.size if op == "ReduceMean" else 1
+    least = np.abs(made.astype(np.float64)).min() * num_terms
+    return bool(least * MAX_CANCELLED < np.abs(terms.astype(np.float64)).sum() / made.size)
 
 
 class Builder:
@@ -242,6 +255,8 @@ class Builder:
         clean, noisy = [], []
         for s in range(self.num_samples):
             clean.append(evaluate(node, {name: table[name].clean[s] for name in wanted}, self.opset))
+            if node.op_type in SUMS and _cancels(node.op_type, table[node.input[0]].clean[s], clean[-1][0]):
+                raise Unfit("rounding decides a sum")
             if any(getattr(item, "size", 0) > self.plan.max_elements for item in clean[-1]):
                 raise Unfit("too many elements")  # before there are as many errors of rounding
             if any(table[name].clean[s] is not table[name].noisy[s] for name in wanted):
