@@ -32,6 +32,9 @@ SUMS = ("ReduceSum", "ReduceMean")
 MANY_TERMS = 4096
 MAX_CANCELLED = 50
 """Sizes of many terms over their sum: beyond it a peer's error, some units of all terms, may show."""
+STEPS = ("QuantizeLinear", "Cast", "Round", "Floor", "Ceil")
+MANY_UNITS = 16
+"""How many units of the element an error of a node's input may have, where the node makes a step of it."""
 # fmt: off
 EXACT = frozenset((
     "Identity", "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND",
@@ -261,6 +264,7 @@ class Builder:
                 raise Unfit("too many elements")  # before there are as many errors of rounding
             if any(table[name].clean[s] is not table[name].noisy[s] for name in wanted):
                 again = evaluate(node, {name: table[name].noisy[s] for name in wanted}, self.opset)
+                self._refuse_steps(node, s, clean[-1])
             else:
                 again = clean[-1]
             noisy.append([self._with_noise(node.op_type, item) for item in again])
@@ -270,6 +274,24 @@ class Builder:
             self._check(value)
             made.append(value)
         return made
+
+    def _refuse_steps(self, node: NodeProto, s: int, made: Sequence[Any]) -> None:
+        """Refuse a node that rounds, where an error of its input could take a value over a step."""
+        table = {value.name: value for value in self.values}
+        first, *others = used_names(node)
+        given, again = table[first].clean[s], table[first].noisy[s]
+        if node.op_type not in STEPS or isinstance(given, list) or given.dtype not in FLOATS:
+            return
+        if node.op_type == "Cast" and made[0].dtype in FLOATS:
+            return
+        wide = given.astype(np.float64)
+        with np.errstate(all="ignore"):
+            error = MANY_UNITS * EPSILON[given.dtype.name] * np.abs(wide) + 4 * np.abs(again - wide)
+            for moved in (wide - error, wide + error):
+                inputs = {first: np.where(np.isfinite(moved), moved, wide).astype(given.dtype)}
+                inputs |= {name: table[name].clean[s] for name in others}
+                if not np.array_equal(evaluate(node, inputs, self.opset)[0], made[0], equal_nan=True):
+                    raise Unfit("rounding decides a step")
 
     def _with_noise(self, op: str, item: Any) -> Any:
         """The value as rounding elsewhere could have left it: by units of the element and of the largest."""
