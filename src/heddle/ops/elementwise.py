@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.infer import Inference
 from heddle.ir.op import OP_RECORDS
 from heddle.ir.op_def import AnyLayout, ErrorSample, Input, OpDef, Sample, declare_op
-from heddle.ops.rules import broadcast_rule, float_same_as_input, same_as_input, to_bool
+from heddle.ir.types import Type
+from heddle.ops.rules import broadcast_rule, float_same_as_input, number_same_as_input, same_as_input, to_bool
 from heddle.prim import intrinsics, ops, values
 from heddle.prim.nodes import PrimExpr
 from heddle.support.frozen import frozen
@@ -27,7 +29,8 @@ _XY = (Input("lhs", meaning="a tensor"), Input("rhs", meaning="a tensor that bro
 
 @frozen
 class _Unary:
-    """`low` and `high` bound the samples; `floats_only` says whether integers are accepted."""
+    """`low` and `high` bound the samples; `floats_only` says whether integers are accepted, and bool, which
+    `takes_bool` may refuse."""
 
     name: str
     scalar: Callable[[Any], PrimExpr]
@@ -36,6 +39,7 @@ class _Unary:
     low: float = -4.0
     high: float = 4.0
     floats_only: bool = True
+    takes_bool: bool = True
 
 
 def evaluate_of(name: str) -> Callable[..., Any]:
@@ -45,7 +49,7 @@ def evaluate_of(name: str) -> Callable[..., Any]:
 
 
 def _rounded(x: Any) -> Any:
-    return x if np.asarray(x).dtype.kind in "iub" else np.rint(x)
+    return np.rint(x) if values.is_float_array(x) else x
 
 
 def _intrinsic(name: str, formula: str, low: float = -4.0, high: float = 4.0) -> _Unary:
@@ -76,12 +80,12 @@ _UNARY = (
     _intrinsic("log1p", "log(1 + x)", -0.9, 9.0),
     _intrinsic("exp2", "2 ** x"),
     _Unary("abs", intrinsics.abs, np.abs, "|x|", floats_only=False),
-    _Unary("negative", ops.negative, np.negative, "-x", floats_only=False),
+    _Unary("negative", ops.negative, np.negative, "-x", floats_only=False, takes_bool=False),
     _Unary("square", lambda x: x * x, np.square, "x * x", floats_only=False),
     _Unary(
         "sign",
         math.sign_value,
-        np.sign,
+        lambda x: x if x.dtype == bool else np.sign(x),
         "-1, 0, 1 or NaN as x is negative, zero, positive or NaN",
         floats_only=False,
     ),
@@ -116,6 +120,18 @@ def first_narrow(dtypes: tuple[str, ...], number: int) -> tuple[str, ...]:
     return (*dtypes, "bfloat16") if number == 0 and "float32" in dtypes else dtypes
 
 
+def _infer_unary(row: _Unary) -> Callable[[Inference], Type]:
+    if row.floats_only:
+        return float_same_as_input
+    return same_as_input if row.takes_bool else number_same_as_input
+
+
+def _unary_errors(row: _Unary) -> tuple[ErrorSample, ...]:
+    if row.floats_only:
+        return (ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),)
+    return () if row.takes_bool else (ErrorSample(((2, 3),), {}, "R0204", "integers or floats", "bool"),)
+
+
 def _declare_unary(row: _Unary) -> None:
     scalar = row.scalar
     declare_op(
@@ -126,12 +142,12 @@ def _declare_unary(row: _Unary) -> None:
             doc=f"Elementwise {row.formula}. NaN gives NaN."
             if row.floats_only
             else f"Elementwise {row.formula}.",
-            infer=float_same_as_input if row.floats_only else same_as_input,
+            infer=_infer_unary(row),
             reference=lambda attrs, x: _same_dtype(row.reference, x),
             lower=lambda attrs, x: elementwise(scalar, x, name=row.name),
             layout=ANY_LAYOUT,
             samples=unary_samples(row.low, row.high, FLOATS if row.floats_only else (*FLOATS, "int32")),
-            errors=(ErrorSample(((2, 3),), {}, "R0204", "float", "int32"),) if row.floats_only else (),
+            errors=_unary_errors(row),
         )
     )
 
@@ -140,7 +156,7 @@ def _same_dtype(function: Callable[..., Any], *arrays: Any) -> Any:
     """A numpy function computed at least in float32 and given back in the input's dtype."""
     dtype = np.asarray(arrays[0]).dtype
     wide = [
-        np.asarray(a, np.float32) if dtype.kind not in "iub" and dtype.itemsize < 4 else np.asarray(a)
+        np.asarray(a, np.float32) if values.kind_of(dtype) == "f" and dtype.itemsize < 4 else np.asarray(a)
         for a in arrays
     ]
     with np.errstate(all="ignore"):
@@ -163,8 +179,8 @@ class _Binary:
 _BITS = ("bool", "integer")
 _REMAINDER = "the remainder with the sign of rhs; of integers 0 where rhs is"
 _ARITHMETIC = (
-    _Binary("add", ops.add, np.add, "lhs + rhs"),
-    _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs"),
+    _Binary("add", ops.add, np.add, "lhs + rhs; of bool lhs or rhs"),
+    _Binary("subtract", ops.subtract, np.subtract, "lhs - rhs", kinds=("integer", "float")),
     _Binary("multiply", ops.multiply, np.multiply, "lhs * rhs"),
     _Binary(
         "divide",

@@ -48,7 +48,7 @@ def _declare_clip() -> None:
             infer=same_as_input,
             reference=lambda attrs, x, low, high: np.clip(
                 x, convert(low, dtype_of(x)), convert(high, dtype_of(x))
-            ),
+            ).astype(x.dtype),
             lower=lambda _attrs, x, low, high: math.clip(x, low, high),
             layout=ANY_LAYOUT,
             samples=(*(_clip_sample(shape, -1, 2) for shape in _SHAPES), _clip_sample((9,), 2, -1)),

@@ -13,6 +13,7 @@ from heddle.graph.infer import Inference
 from heddle.graph.types import UNKNOWN_NDIM, TensorType
 from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr
+from heddle.prim.values import kind_of
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import broadcast_dim
 
@@ -42,10 +43,12 @@ def pool_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, 
 
 
 def computed_in(dtype: Any) -> np.dtype[Any]:
-    """What a reference computes in: float64, and of integers their own type, in which they wrap as they do in
-    loops."""
+    """What a reference computes in: float64; of integers their own type, in which they wrap as they do in
+    loops, or int64 where numpy does not know it; of bool bool, where a sum is "or"."""
     given = np.dtype(dtype)
-    return given if given.kind in "iub" else np.dtype(np.float64)
+    if given.kind in "iub":
+        return given
+    return np.dtype(np.float64 if kind_of(given) == "f" else np.int64)
 
 
 def same_as_input(ctx: Inference) -> Type:
@@ -58,6 +61,14 @@ def float_same_as_input(ctx: Inference) -> Type:
     ty = ctx.tensor(0)
     if ty.dtype is not None and not ty.dtype.is_float:
         ctx.fail(R0204, f"expected a float element type, got {ty.dtype}", "convert with astype")
+    return ty
+
+
+def number_same_as_input(ctx: Inference) -> Type:
+    """The type of the first argument, which must be of integers or floats."""
+    ty = ctx.tensor(0)
+    if ty.dtype is not None and ty.dtype.is_bool:
+        ctx.fail(R0204, f"expected integers or floats, got {ty.dtype}", "convert with astype")
     return ty
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from heddle.runtime.dtype import DataType
@@ -18,6 +19,9 @@ from heddle.runtime.dtype import DataType
 Value = Any
 MAX_FLOAT32 = (2 - 2.0**-24) * 2.0**127
 """Greater numbers, even where they are rounded to nearest, are no finite float32."""
+
+
+_FEW_BITS = {np.dtype(getattr(ml_dtypes, name)): name[0] for name in ("int2", "uint2", "int4", "uint4")}
 
 
 @cache
@@ -40,9 +44,15 @@ def wrap_int(value: int, dtype: DataType) -> int:
     return (value - low) % (1 << dtype.bits) + low
 
 
+def kind_of(dtype: Any) -> str:
+    """The kind of a numpy dtype, also of those that numpy does not know: "b", "i", "u", or "f"."""
+    given = np.dtype(dtype)
+    return given.kind if given.kind in "iub" else _FEW_BITS.get(given, "f")
+
+
 def is_float_array(array: Value) -> bool:
-    """Whether a numpy value holds floats. bfloat16 and the 8-bit floats are of no kind that numpy knows."""
-    return np.asarray(array).dtype.kind not in "iub"
+    """Whether a numpy value holds floats."""
+    return kind_of(np.asarray(array).dtype) == "f"
 
 
 def convert(value: Value, dtype: DataType) -> Value:
@@ -123,6 +133,9 @@ def integer_power(x: Value, y: Value) -> Value:
     """x to the y of integers of one dtype, by squaring, modulo 2**bits; x**0 is 1. With a negative exponent
     1 / x**-y, rounded to zero: 1 of 1, 1 or -1 of -1, 0 of all else, 0 among them."""
     base, exponent = np.broadcast_arrays(x, y)
+    if base.dtype in _FEW_BITS:  # ml_dtypes has no operations of their bits
+        wide = integer_power(base.astype(np.int64), exponent.astype(np.int64))
+        return np.asarray(wide).astype(base.dtype)[()]
     is_negative, one = exponent < 0, base.dtype.type(1)
     left = np.where(is_negative, np.where(is_unit(base), exponent & one, 0), exponent).astype(base.dtype)
     made, square = np.ones(base.shape, base.dtype), base.copy()
@@ -136,7 +149,7 @@ def integer_power(x: Value, y: Value) -> Value:
 def is_unit(x: Value) -> Value:
     """Whether an integer is 1 or -1."""
     array = np.asarray(x)
-    return (array == 1) | ((array == -1) if array.dtype.kind == "i" else False)
+    return (array == 1) | ((array == -1) if kind_of(array.dtype) == "i" else False)
 
 
 def popcount(x: Value, bits: int) -> Value:

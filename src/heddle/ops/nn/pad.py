@@ -14,6 +14,8 @@ from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_ndim, unknown_dims
 from heddle.prim.nodes import IntImm
 from heddle.prim.ops import maximum, minimum
+from heddle.prim.values import convert
+from heddle.runtime.dtype import dtype_of
 from heddle.topi.dims import simplified
 from heddle.topi.nn import padding as topi
 
@@ -65,7 +67,8 @@ def _np_pad(attrs: Any, x: Any) -> Any:
     if any(n + b + a < 0 for (b, a), n in zip(widths, x.shape, strict=True)):
         raise ValueError("an axis is cropped by more than its size")
     grown = [(max(0, b), max(0, a)) for b, a in widths]
-    options = {"constant_values": attrs.pad_value} if attrs.pad_mode == "constant" else {}
+    filled = convert(attrs.pad_value, dtype_of(x))
+    options = {"constant_values": filled} if attrs.pad_mode == "constant" else {}
     padded = np.pad(x, grown, _NUMPY_MODES[attrs.pad_mode], **options).astype(x.dtype)  # type: ignore[call-overload]
     return padded[
         tuple(slice(max(0, -b), n - max(0, -a)) for (b, a), n in zip(widths, padded.shape, strict=True))
