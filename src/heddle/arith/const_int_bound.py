@@ -52,12 +52,14 @@ class ConstIntBound:
 
 
 def public_bound(bound: Bound) -> ConstIntBound:
+    """A bound as a ConstIntBound: an end that is no signed 64-bit number becomes POS_INF or NEG_INF."""
     low = max(bound[0], ConstIntBound.NEG_INF)
     high = min(bound[1], ConstIntBound.POS_INF)
     return ConstIntBound(min(low, ConstIntBound.POS_INF), max(high, ConstIntBound.NEG_INF))
 
 
 def internal_bound(low: int, high: int) -> Bound:
+    """The bound of two ends; NEG_INF and below, and POS_INF and above, are no bound."""
     return (
         -INF if low <= ConstIntBound.NEG_INF else low,
         INF if high >= ConstIntBound.POS_INF else high,

@@ -41,6 +41,7 @@ class Facts:
         self.told: dict[int, tuple[Any, ...]] = {}
 
     def copy(self) -> Facts:
+        """The same facts in containers of their own: what is added to one is not in the other."""
         made = Facts()
         made.bounds, made.moduli, made.ranges = dict(self.bounds), dict(self.moduli), dict(self.ranges)
         made.values, made.sums = dict(self.values), dict(self.sums)
@@ -87,6 +88,7 @@ class Knowledge:
         return saved
 
     def leave(self, saved: tuple[Facts, Caches]) -> None:
+        """Close a scope: put back the facts and the caches that `enter` returned."""
         self.facts, self.caches = saved
 
 
@@ -96,4 +98,5 @@ def clamp(low: int, high: int) -> Bound:
 
 
 def intersect(a: Bound, b: Bound) -> Bound:
+    """The bound of what lies within both; low > high where nothing does."""
     return (a[0] if a[0] > b[0] else b[0], a[1] if a[1] < b[1] else b[1])

@@ -58,15 +58,20 @@ End = PrimExpr | None
 class Prover(Protocol):
     """What interval arithmetic asks of an analyzer."""
 
-    def simplify(self, expr: Any, steps: int = 2) -> Any: ...
+    def simplify(self, expr: Any, steps: int = 2) -> Any:
+        """An equal expression, as simple as is found."""
 
-    def can_prove(self, condition: Any, strength: int = 0) -> bool: ...
+    def can_prove(self, condition: Any, strength: int = 0) -> bool:
+        """Whether the condition could be proved; False says nothing. A greater `strength` searches deeper."""
 
-    def const_int_bound(self, expr: Any) -> ConstIntBound: ...
+    def const_int_bound(self, expr: Any) -> ConstIntBound:
+        """Constants between which the value always lies."""
 
-    def can_prove_equal(self, a: Any, b: Any) -> bool: ...
+    def can_prove_equal(self, a: Any, b: Any) -> bool:
+        """Whether both are proved to have one value; False says nothing."""
 
-    def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool: ...
+    def can_prove_greater_equal(self, expr: Any, lower_bound: int) -> bool:
+        """Whether the expression is proved to be at least `lower_bound`; False says nothing."""
 
 
 @frozen
@@ -79,6 +84,7 @@ class Interval:
 
     @property
     def is_point(self) -> bool:
+        """Whether both ends are one object. False does not say that there are several values."""
         return self.low is not None and self.low is self.high
 
 
@@ -86,6 +92,7 @@ EVERYTHING = Interval(None, None)
 
 
 def unite(known: Prover, a: Interval, b: Interval) -> Interval:
+    """The hull of two intervals; an empty one adds nothing."""
     if a.empty or b.empty:
         return b if a.empty else a
     if a.is_point and b.is_point and a.low is b.low:
@@ -101,6 +108,7 @@ def _pick(known: Prover, function: Callable[[Any, Any], PrimExpr], a: End, b: En
 
 
 def intersect(known: Prover, a: Interval, b: Interval) -> Interval:
+    """What lies in both intervals; empty where an end is proved to lie below the other interval."""
     if a.empty or b.empty:
         return Interval(None, None, empty=True)
     low = a.low if b.low is None else b.low if a.low is None else known.simplify(maximum(a.low, b.low))
@@ -169,6 +177,7 @@ class IntervalEvaluator:
         return EVERYTHING
 
     def simple(self, expr: Any) -> PrimExpr:
+        """The expression as the analyzer simplifies it."""
         result: PrimExpr = self.known.simplify(expr)
         return result
 
@@ -217,12 +226,16 @@ class IntervalEvaluator:
     # -- operations on intervals -------------------------------------------------------------------
 
     def plus(self, a: Interval, b: Interval) -> Interval:
+        """x + y for x in a, y in b."""
         return Interval(self._end(add, a.low, b.low), self._end(add, a.high, b.high))
 
     def minus(self, a: Interval, b: Interval) -> Interval:
+        """x - y for x in a, y in b."""
         return Interval(self._end(subtract, a.low, b.high), self._end(subtract, a.high, b.low))
 
     def times(self, a: Interval, b: Interval) -> Interval:
+        """x * y for x in a, y in b. No ends where one is missing, or the sign of a symbolic factor is not
+        proved."""
         if a.is_point and not b.is_point:
             a, b = b, a
         if not b.is_point or b.low is None:
@@ -252,6 +265,9 @@ class IntervalEvaluator:
         return result
 
     def divided(self, function: Callable[[Any, Any], PrimExpr]) -> Callable[[Interval, Interval], Interval]:
+        """The rule of a division: `function` rounds down or to zero. No ends where the divisor's sign is not
+        proved."""
+
         def divide(a: Interval, b: Interval) -> Interval:
             if b.is_point and b.low is not None:
                 if isinstance(b.low, IntImm) and b.low.value == 0:
@@ -295,10 +311,12 @@ class IntervalEvaluator:
         return Interval(self.simple(negative(top)), top)
 
     def lesser(self, a: Interval, b: Interval) -> Interval:
+        """min(x, y) for x in a, y in b: an end above of one of them is enough."""
         high = a.high if b.high is None else b.high if a.high is None else self._end(minimum, a.high, b.high)
         return Interval(self._end(minimum, a.low, b.low), high)
 
     def greater(self, a: Interval, b: Interval) -> Interval:
+        """max(x, y) for x in a, y in b: an end below of one of them is enough."""
         low = a.low if b.low is None else b.low if a.low is None else self._end(maximum, a.low, b.low)
         return Interval(low, self._end(maximum, a.high, b.high))
 

@@ -49,17 +49,21 @@ class LinearForm:
             self.add_term(key, scale * coef, factors)
 
     def copy(self) -> LinearForm:
+        """A form with the same terms that may be changed in place."""
         return LinearForm(self.dtype, self.const, dict(self.terms))
 
     def plus(self, other: LinearForm, scale: int = 1) -> LinearForm:
+        """self + scale * other, as a new form."""
         made = self.copy()
         made.add_form(other, scale)
         return made
 
     def plus_const(self, value: int) -> LinearForm:
+        """self + value, as a form that shares the terms."""
         return LinearForm(self.dtype, self.const + value, self.terms)
 
     def scaled(self, scale: int) -> LinearForm:
+        """self * scale; the same object where `scale` is 1."""
         if scale == 1:
             return self
         if scale == 0:
@@ -73,14 +77,17 @@ class LinearForm:
         return LinearForm(self.dtype, self.const // divisor, terms)
 
     def without_const(self) -> LinearForm:
+        """The terms alone; the same object where the constant is 0."""
         return self if not self.const else LinearForm(self.dtype, 0, self.terms)
 
     @property
     def is_const(self) -> bool:
+        """Whether there are no terms."""
         return not self.terms
 
     @property
     def is_zero(self) -> bool:
+        """Whether there are no terms and the constant is 0."""
         return not self.terms and not self.const
 
     def coef_gcd(self) -> int:

@@ -29,6 +29,7 @@ class ModularSet:
 
 
 def residue(coeff: int, base: int) -> Residue:
+    """The class coeff * k + base with 0 <= coeff and, unless coeff is 0, 0 <= base < coeff."""
     coeff = abs(coeff)
     return (coeff, base % coeff) if coeff else (0, base)
 

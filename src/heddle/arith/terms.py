@@ -281,6 +281,7 @@ class TermTable:
         return LinearForm(a.dtype, 0, {self.mono(factors): (coef_a * coef_b, factors)})
 
     def mono(self, factors: tuple[PrimExpr, ...]) -> Mono:
+        """The key of a product of stored factors, the same in any order."""
         return tuple(sorted(map(self.key, factors)))
 
     def _as_factors(self, form: LinearForm) -> tuple[int, tuple[PrimExpr, ...]]:

@@ -57,6 +57,7 @@ class Counters:
 
     @property
     def hits(self) -> int:
+        """How often code was found, in memory or on disk."""
         return self.memory_hits + self.disk_hits
 
 

@@ -30,12 +30,14 @@ class Step:
 
 
 def step_of(call: Call) -> Step:
+    """What a `vm_call` says, field by field."""
     name, number, pc, dst, *operands = call.args
     assert isinstance(name, StringImm)
     return Step(name.value, word_of(number), word_of(pc), word_of(dst), tuple(operands))
 
 
 def word_of(expr: Expr) -> int:
+    """The number of an integer constant."""
     assert isinstance(expr, IntImm)
     return int(expr.value)
 
@@ -59,11 +61,13 @@ def content_of(operand: Expr) -> Expr | None:
 
 
 def text_of(operand: Expr) -> str | None:
+    """The text that a constant operand holds; None for any other operand."""
     content = content_of(operand)
     return content.value if isinstance(content, StringImm) else None
 
 
 def dtype_of(operand: Expr) -> DataType | None:
+    """The dtype that a constant operand holds; None for any other operand."""
     content = content_of(operand)
     if isinstance(content, Call) and content.op.name == "tir.vm_dtype":
         name = content.args[0]
@@ -73,6 +77,7 @@ def dtype_of(operand: Expr) -> DataType | None:
 
 
 def sizes_of(operand: Expr) -> tuple[int, ...] | None:
+    """The sizes of the shape that a constant operand holds; None for any other operand."""
     content = content_of(operand)
     if isinstance(content, Call) and content.op.name == "tir.vm_shape":
         return tuple(int(size.value) for size in content.args if isinstance(size, IntImm))
@@ -95,6 +100,7 @@ def pairs_of(operands: Sequence[Expr]) -> list[tuple[int, int]] | None:
 
 
 def are_known(pairs: Sequence[tuple[int, int]], known: Collection[int]) -> bool:
+    """Whether all codes of pairs (code, operand) are in `known`."""
     return all(code in known for code, _ in pairs)
 
 
@@ -159,6 +165,7 @@ class TensorAsked:
 
 
 def tensor_asked(step: Step) -> TensorAsked | None:
+    """What an alloc_tensor asks for; None where it is not constant, or machine code does not make it."""
     storage, offset, shape, wanted, *scope = step.operands
     dtype, offsets = dtype_of(wanted), words_of([offset])
     if dtype is None or offsets is None or kind_of_operand(storage) != "register":

@@ -89,7 +89,8 @@ class InferContext(Protocol):
     args: tuple[Expr, ...]
     attrs: Attrs
 
-    def type_of(self, index: int) -> Type: ...
+    def type_of(self, index: int) -> Type:
+        """The type of an argument. Raises: IRTypeError R0102 for one that has no type yet."""
 
 
 @frozen

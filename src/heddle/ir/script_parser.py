@@ -123,6 +123,7 @@ class ScriptParser:
     # ---- places and errors
 
     def span(self, node: ast.AST) -> SourceSpan:
+        """Where a part of the syntax tree stands in the source."""
         line: int = getattr(node, "lineno", 1)
         column: int = getattr(node, "col_offset", 0)
         end_line: int = getattr(node, "end_lineno", None) or line
@@ -131,12 +132,14 @@ class ScriptParser:
         return SourceSpan(self.source, line + shift, column + 1, end_line + shift, end_column + 1)
 
     def error(self, node: ast.AST, code: Code, message: str, help: str | None = None) -> NoReturn:
+        """Raises: ParseError with the code, at the place of a part of the syntax tree."""
         raise ParseError(code, message, span=self.span(node), help=help)
 
     # ---- names
 
     @contextmanager
     def scope(self) -> Iterator[dict[str, Any]]:
+        """A new innermost scope, which ends with the block. Gives its names."""
         self.scopes.append({})
         try:
             yield self.scopes[-1]
@@ -144,9 +147,12 @@ class ScriptParser:
             self.scopes.pop()
 
     def define(self, name: str, value: Any) -> None:
+        """Let a name of the innermost scope mean a value."""
         self.scopes[-1][name] = value
 
     def lookup(self, node: ast.Name) -> Any:
+        """What a name means in the innermost scope that has it. Raises: ParseError I0602 where none has
+        it."""
         for names in reversed(self.scopes):
             if node.id in names:
                 return names[node.id]
@@ -173,12 +179,16 @@ class ScriptParser:
                 raise ParseError(I0603, f"{error}", span=span) from error
 
     def eval_Constant(self, node: ast.Constant) -> Any:
+        """A number, text, bool, None or `...`: itself."""
         return node.value
 
     def eval_Name(self, node: ast.Name) -> Any:
+        """What the name means."""
         return self.lookup(node)
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
+        """A field or method of a namespace or an IR object. Raises: ParseError I0601 for those of Python's
+        plain values, I0602 where there is none, and for names that begin with two underscores."""
         owner = self.eval(node.value)
         if type(owner) in _PLAIN:
             self.error(
@@ -192,12 +202,15 @@ class ScriptParser:
         return getattr(owner, node.attr)
 
     def eval_Tuple(self, node: ast.Tuple) -> Any:
+        """A tuple; the items of a starred part take its place."""
         return tuple(self._items(node.elts))
 
     def eval_List(self, node: ast.List) -> Any:
+        """A list; the items of a starred part take its place."""
         return self._items(node.elts)
 
     def eval_Dict(self, node: ast.Dict) -> Any:
+        """A dict, its parts evaluated in the order of the text, each key before its value."""
         return {
             self.eval(k) if k is not None else None: self.eval(v)
             for k, v in zip(node.keys, node.values, strict=True)
@@ -213,13 +226,16 @@ class ScriptParser:
         return values
 
     def eval_Slice(self, node: ast.Slice) -> Any:
+        """Python's slice; None for each part that is left out."""
         parts = (node.lower, node.upper, node.step)
         return slice(*(None if part is None else self.eval(part) for part in parts))
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
+        """The owner indexed, as its class does it."""
         return self.eval(node.value)[self.eval(node.slice)]
 
     def eval_Call(self, node: ast.Call) -> Any:
+        """What `call` makes of the callee and its arguments; starred ones are spread out."""
         function = self.eval(node.func)
         args = self._items(node.args)
         kwargs: dict[str, Any] = {}
@@ -231,12 +247,15 @@ class ScriptParser:
         return self.call(node, function, args, kwargs)
 
     def eval_BinOp(self, node: ast.BinOp) -> Any:
+        """What `binary` makes of the operands."""
         return self.binary(type(node.op), self.eval(node.left), self.eval(node.right))
 
     def eval_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        """What `unary` makes of the operand."""
         return self.unary(type(node.op), self.eval(node.operand))
 
     def eval_Compare(self, node: ast.Compare) -> Any:
+        """What `compare` makes of the operands. Raises: ParseError I0601 for a chain: `a < b < c`."""
         if len(node.ops) != 1:
             self.error(
                 node,
@@ -247,6 +266,7 @@ class ScriptParser:
         return self.compare(type(node.ops[0]), self.eval(node.left), self.eval(node.comparators[0]))
 
     def eval_BoolOp(self, node: ast.BoolOp) -> Any:
+        """What `boolean` makes of the operands from left to right; all of them are evaluated."""
         value = self.eval(node.values[0])
         for other in node.values[1:]:
             value = self.boolean(type(node.op), value, self.eval(other))
@@ -259,26 +279,32 @@ class ScriptParser:
         return value
 
     def eval_IfExp(self, node: ast.IfExp) -> Any:
+        """One of two values, as the condition is true in Python or not; the other is not evaluated."""
         return self.eval(node.body if self.eval(node.test) else node.orelse)
 
     # ---- what a dialect overrides
 
     def call(self, node: ast.Call, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """What the callee returns. Raises: ParseError I0603 for what cannot be called."""
         if not callable(function):
             self.error(node, I0603, f"{type(function).__name__} cannot be called")
         return function(*args, **kwargs)
 
     def binary(self, op: type[ast.operator], a: Any, b: Any) -> Any:
+        """Python's own result. Raises: UsageError S0601 for one beyond the limits of a text's values."""
         _check_operands(op, a, b)
         return _bounded_result(_PYTHON_BINARY[op](a, b))
 
     def compare(self, op: type[ast.cmpop], a: Any, b: Any) -> Any:
+        """Python's own result. Raises: KeyError for `in` and `not in`."""
         return _PYTHON_COMPARE[op](a, b)
 
     def boolean(self, op: type[ast.boolop], a: Any, b: Any) -> Any:
+        """Python's own result: one of the operands."""
         return (a and b) if op is ast.And else (a or b)
 
     def unary(self, op: type[ast.unaryop], a: Any) -> Any:
+        """Python's own result."""
         if op is ast.USub:
             return -a
         return (not a) if op is ast.Not else (~a if op is ast.Invert else +a)

@@ -481,6 +481,7 @@ class Range(Expr):
 
     @property
     def ty(self) -> None:
+        """None: a range has no type."""
         return None
 
 

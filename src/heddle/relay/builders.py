@@ -161,6 +161,7 @@ class TupleWrapper:
         self.tuple_value, self.size = tuple_value, size
 
     def astuple(self) -> Expr:
+        """The expression of tuple type itself."""
         return self.tuple_value
 
     astext = property(lambda self: self.tuple_value.astext)

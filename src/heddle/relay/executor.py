@@ -32,6 +32,7 @@ class ADT(tuple[Any, ...]):
 
     @property
     def fields(self) -> tuple[Any, ...]:
+        """The items as a plain tuple."""
         return tuple(self)
 
 

@@ -213,6 +213,8 @@ class ExprParser(TypeParser):
         return found
 
     def atom(self) -> Recursion:
+        """An expression that no operator, call or projection ends: a literal, a name, what stands in
+        parentheses or braces, or what a keyword begins. Raises: ParseError Q02..."""
         start, word = self.place, self.word
         if word.kind == "number":
             value, dtype = self.next().value
@@ -364,6 +366,7 @@ class ExprParser(TypeParser):
         return Match(data, tuple(clauses), complete, span=self.span_from(start))
 
     def pattern(self, scope: dict[str, Var]) -> Pattern:
+        """A pattern, whose variables go into `scope`. Raises: ParseError Q0202, Q0205, Q0207, Q0208."""
         return self.nested(lambda: self._pattern(scope))  # type: ignore[no-any-return]
 
     def _pattern(self, scope: dict[str, Var]) -> Pattern:

@@ -253,6 +253,7 @@ class TypeFunctor:
     """Calls the method of a type's class."""
 
     def visit(self, typ: Any) -> Any:
+        """The result for a type. Raises: IRTypeError Q0404 for what is no type of Relay."""
         method = _TYPE_METHODS.get(type(typ))
         if method is None:
             raise IRTypeError(Q0404, f"{type(typ).__name__} is no type of Relay")

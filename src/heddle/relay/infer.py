@@ -91,6 +91,7 @@ class Inference:
     # ---- definitions
 
     def var_type(self, var: Var) -> Type:
+        """The type of a variable, the same object each time: its annotation, or an incomplete type."""
         known = self.vars.get(var)
         if known is None:
             known = self.vars[var] = self._annotation(var.ty, var)
@@ -123,6 +124,7 @@ class Inference:
         return known
 
     def global_type(self, var: GlobalVar, node: Any) -> Type:
+        """The type of a function of the module. Notes Q0307 at `node` where there is no such function."""
         known = self.globals.get(var)
         if known is None:
             func = self.mod.get(var)
@@ -245,6 +247,7 @@ class Inference:
         return result
 
     def pattern(self, pattern: Any, ty: Type) -> None:
+        """Match a pattern with a value's type, and give its variables theirs. Notes what is wrong."""
         if isinstance(pattern, PatternVar):
             self.same(ty, self.var_type(pattern.var), f"pattern variable %{pattern.var.name_hint}", pattern)
         elif isinstance(pattern, PatternTuple):
@@ -358,6 +361,7 @@ class Inference:
             )
 
     def raise_findings(self) -> None:
+        """Raises: IRTypeError with what was noted, if something was."""
         if self.findings:
             raise IRTypeError(self.findings)
 

@@ -64,6 +64,7 @@ class Lexer:
         self.metadata_start = len(source.text)
 
     def span(self, start: int, end: int) -> SourceSpan:
+        """The place of the characters from `start` to before `end`."""
         line, last = bisect_right(self._lines, start), bisect_right(self._lines, max(start, end - 1))
         first = self.source.first_line - 1
         return SourceSpan(
@@ -75,6 +76,7 @@ class Lexer:
         )
 
     def error(self, code: Any, message: str, start: int, end: int, help: str | None = None) -> ParseError:
+        """A ParseError at the characters from `start` to before `end`, for the caller to raise."""
         return ParseError(code, message, span=self.span(start, end), help=help)
 
     def words(self) -> list[Word]:

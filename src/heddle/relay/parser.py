@@ -66,6 +66,8 @@ class RelayParser(ExprParser):
         return found
 
     def version(self, required: bool) -> None:
+        """Take `#[version = ...]`. Raises: ParseError Q0203 for another version, or none where one is
+        required."""
         word = self.word
         if word.kind == "section" and word.text.startswith("#[version"):
             if word.text.replace(" ", "") != f'#[version="{VERSION}"]':

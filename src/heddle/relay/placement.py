@@ -134,6 +134,7 @@ class Scope:
     lines: list[str] = field(default_factory=list)
 
     def inner(self) -> Scope:
+        """A new scope inside this one, without lines."""
         return Scope(self, self.depth + 1)
 
 

@@ -136,15 +136,19 @@ class TensorArrayOps:
     """Whoever asks for one definition gets all of the element type: they use each other."""
 
     def get_name(self, canonical: str) -> str:
+        """As `Prelude.get_name`, for the element type."""
         return self.prelude.get_name(canonical, self.dtype)
 
     def get_global_var(self, canonical: str) -> GlobalVar:
+        """As `Prelude.get_global_var`, for the element type."""
         return self.prelude.get_global_var(canonical, self.dtype)
 
     def get_type(self, canonical: str) -> GlobalTypeVar:
+        """As `Prelude.get_type`, for the element type."""
         return self.prelude.get_type(canonical, self.dtype)
 
     def get_ctor(self, canonical: str) -> Constructor:
+        """As `Prelude.get_tensor_ctor`, for the element type."""
         return self.prelude.get_tensor_ctor(canonical, self.dtype)
 
 

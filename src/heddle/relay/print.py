@@ -60,6 +60,8 @@ class RelayPrinter(TextValues):
     # ---- programs
 
     def module(self, mod: IRModule) -> str:
+        """Data types, then functions, each sorted by name. Loop functions have no text here and are
+        left out."""
         parts = [
             self.type_definition(definition)
             for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint)
@@ -70,6 +72,7 @@ class RelayPrinter(TextValues):
         return "\n\n".join(parts) + "\n"
 
     def definition(self, func: Function, head: str) -> str:
+        """A function behind `head`, as in `def @main`; its free variables come first in its body."""
         func = with_own_recursions(func)
         self._placed = Placement(func)
         free = [self._free(var) for var in free_vars(func)]
@@ -134,6 +137,7 @@ class RelayPrinter(TextValues):
         return self._graph[id(expr)]
 
     def form(self, expr: Any) -> Recursion:
+        """An expression written out; a reference to metadata for one that has no text."""
         method = _FORMS.get(type(expr))
         if method is None:
             return self.meta_ref(expr.node_kind, expr)
@@ -228,6 +232,7 @@ class RelayPrinter(TextValues):
         return "\n".join([*lines, "}"]) + self.annotate(expr)
 
     def pattern(self, pattern: Pattern) -> str:
+        """A pattern; the variables that it binds get their names."""
         if isinstance(pattern, PatternVar):
             return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
         if isinstance(pattern, PatternConstructor):

@@ -56,11 +56,13 @@ class TextValues:
         return self.variable(var)
 
     def variable(self, var: Var) -> str:
+        """The name of a variable, as in `%x`."""
         if var not in self.names:
             self.names[var] = self._fresh(var.name_hint)
         return f"%{self.names[var]}"
 
     def type_variable(self, var: TypeVar) -> str:
+        """The name of a variable for a type, as in `A`."""
         if var not in self.names:
             self.names[var] = self._fresh(var.name_hint)
         return self.names[var]
@@ -87,11 +89,13 @@ class TextValues:
         return f"meta[{known[0]}][{known[1]}]"
 
     def metadata_text(self) -> str:
+        """The values that `meta_ref` stands for, as JSON."""
         return save_json(Map({key: tuple(items) for key, items in self.meta.items()}))
 
     # ---- types
 
     def type(self, ty: Type | None) -> str:
+        """A type; `_` for one that is not known, a reference to metadata for one that has no text."""
         if ty is None or isinstance(ty, IncompleteType):
             return "_"
         if isinstance(ty, TensorType) and ty.dims is not None and ty.dtype is not None:
@@ -120,14 +124,17 @@ class TextValues:
         return self.meta_ref(ty.node_kind, ty)
 
     def type_params(self, params: tuple[Any, ...]) -> str:
+        """Type parameters in brackets, as in `[A, B]`; empty where there are none."""
         return f"[{', '.join(self.type_variable(item) for item in params)}]" if params else ""
 
     def dim(self, dim: Any) -> str:
+        """A size: a number, `?`, or a reference to metadata."""
         if isinstance(dim, AnyDim):
             return "?"
         return str(dim.value) if isinstance(dim, IntImm) else self.meta_ref(dim.node_kind, dim)
 
     def type_definition(self, definition: TypeData) -> str:
+        """A data type with its constructors; one that has none is external."""
         with self._inner_names(definition.type_vars):
             return self._type_definition(definition)
 

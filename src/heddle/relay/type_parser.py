@@ -41,22 +41,27 @@ class TypeParser:
 
     @property
     def word(self) -> Word:
+        """The word at the present place."""
         return self.words[self.place]
 
     def peek(self, distance: int = 1) -> Word:
+        """The word `distance` places on; behind the last one, the end of the text."""
         return self.words[min(self.place + distance, len(self.words) - 1)]
 
     def next(self) -> Word:
+        """Take the word at the present place; the end of the text stays."""
         word = self.words[self.place]
         if word.kind != "end":
             self.place += 1
         return word
 
     def is_mark(self, text: str, distance: int = 0) -> bool:
+        """Whether a mark stands `distance` places on."""
         word = self.peek(distance)
         return word.kind == "mark" and word.text == text
 
     def is_name(self, text: str, distance: int = 0) -> bool:
+        """Whether a name stands `distance` places on."""
         word = self.peek(distance)
         return word.kind == "name" and word.text == text
 
@@ -68,11 +73,13 @@ class TypeParser:
         return False
 
     def expect(self, text: str) -> Word:
+        """Take a mark. Raises: ParseError Q0202 for any other word."""
         if not self.is_mark(text):
             self.fail(Q0202, f"expected {text!r}, got {self.word.text!r}")
         return self.next()
 
     def expect_kind(self, kind: str, what: str) -> Word:
+        """Take a word of a kind, which messages call `what`. Raises: ParseError Q0202 for any other word."""
         if self.word.kind != kind:
             self.fail(Q0202, f"expected {what}, got {self.word.text!r}")
         return self.next()
@@ -82,6 +89,7 @@ class TypeParser:
         return self.lexer.span(self.words[start].start, self.words[max(start, self.place - 1)].end)
 
     def fail(self, code: Code, message: str, word: Word | None = None, help: str | None = None) -> Any:
+        """Raises: ParseError at a word, by default the one at the present place."""
         at = word or self.word
         raise self.lexer.error(code, message, at.start, at.end, help)
 
@@ -96,6 +104,7 @@ class TypeParser:
         return found
 
     def nested(self, read: Callable[[], Any]) -> Any:
+        """What `read` gives, one level deeper. Raises: ParseError Q0208 below MAX_NESTING levels."""
         self.depth += 1
         if self.depth > MAX_NESTING:
             self.fail(Q0208, f"types and attributes are nested more than {MAX_NESTING} deep")
@@ -107,6 +116,7 @@ class TypeParser:
     # ---- types
 
     def type(self) -> Any:
+        """A type. Raises: ParseError Q0202, Q0205, Q0206, Q0208."""
         return self.nested(self._type)
 
     def _type(self) -> Any:
@@ -215,6 +225,7 @@ class TypeParser:
         return self.word.kind == "name" and self.is_mark("=", distance)
 
     def value(self) -> Any:
+        """The value of an attribute; lists come as tuples. Raises: ParseError Q0202, Q0206, Q0208."""
         return self.nested(self._value)
 
     def _value(self) -> Any:

@@ -74,6 +74,13 @@ def parse_source(
     constants: Sequence[Any] | None = None,
     folder: Path | None = None,
 ) -> Any:
+    """The IRModule or function that a text describes; several functions make an IRModule.
+
+    `names` are the words that the text may use, `constants` and `folder` as in `parse`. Of a text that begins
+    with a class, that class is read, and nothing else.
+
+    Raises: ParseError with the place.
+    """
     tree = parse_python(source)
     reader = ScriptParser(source, names)
     if constants is None:

@@ -36,9 +36,11 @@ class BlockWriter:
         return f"{hint}.{self._count}"
 
     def new_block(self, hint: str) -> Block:
+        """A block that nothing jumps to yet; its label begins with `hint`."""
         return Block(self.fresh(hint))
 
     def add(self, line: str) -> None:
+        """Append an instruction to the current block; it is dropped where control does not come."""
         if self.block is not None:
             self.block.lines.append(line)
 
@@ -66,6 +68,7 @@ class BlockWriter:
             target.incoming.append((self.block.label, dict(self.env)))
 
     def jump(self, target: Block) -> None:
+        """End the current block with a jump."""
         self.arrive(target)
         self.end(f"br label %{target.label}")
 

@@ -169,9 +169,11 @@ class CallReader(ExpressionReader):
         return read, read.type
 
     def word_ref(self, node: ast.Call) -> t.Expr:
+        """`ref(place)`: the address of a field, an element or `pointer.value`."""
         return self.place(node.args[0])[0]
 
     def word_cast(self, node: ast.Call) -> t.Expr:
+        """`cast(type, pointer)`: a pointer, a function's address or a u64 as another pointer or function."""
         to = self.scope.type(node.args[0])
         if not isinstance(to, (PointerType, FunctionType)):
             self.refuse(Y0202, f"expected a pointer type, got {to!r}", node.args[0])
@@ -181,6 +183,7 @@ class CallReader(ExpressionReader):
         return t.Convert(type=to, line=node.lineno, operand=operand)
 
     def word_offset(self, node: ast.Call) -> t.Expr:
+        """`offset(pointer, count)`: the address so many elements further; so many bytes for an Address."""
         base, kind = self._pointer(node.args[0])
         if isinstance(kind.target, str):
             self.refuse(Y0202, f"nobody knows the size of {kind.target}", node)
@@ -189,12 +192,14 @@ class CallReader(ExpressionReader):
         return t.Convert(type=Address, line=node.lineno, operand=made) if kind.target is None else made
 
     def word_address(self, node: ast.Call) -> t.Expr:
+        """`address(pointer)`: the address as u64."""
         operand = self.value(node.args[0])
         if not isinstance(operand.type, (PointerType, FunctionType)):
             self.refuse(Y0202, f"expected a pointer, got {operand.type!r}", node)
         return t.Convert(type=u64, line=node.lineno, operand=operand)
 
     def word_copy(self, node: ast.Call) -> t.Expr:
+        """`copy(to, source, count)`: elements of the pointers' type, by default one; bytes for an Address."""
         to, kind = self._pointer(node.args[0])
         source, count = self.value(node.args[1], kind), self._element_count(node, 2)
         if isinstance(kind.target, str) or (kind.target is None and count is None):
@@ -207,11 +212,14 @@ class CallReader(ExpressionReader):
         return self.index(node.args[at]) if len(node.args) > at else None
 
     def word_fill(self, node: ast.Call) -> t.Expr:
+        """`fill(to, byte, count)`: `count` bytes get the value `byte`."""
         to, _ = self._pointer(node.args[0])
         byte, count = self.value(node.args[1], u8), self.value(node.args[2], u64)
         return t.Fill(type=_NOTHING, line=node.lineno, to=to, byte=byte, count=count)
 
     def word_local(self, node: ast.Call) -> t.Expr:
+        """`local(type, count)`: memory of the call, by default for one element. Raises: VerifyError Y0101
+        where memory of a free size could be taken again and again."""
         kind, count = self._sized_type(node.args[0]), self._element_count(node, 1)
         if count is not None and self.may_run_again:
             message = "memory of a free size would be taken again and again here"
@@ -219,6 +227,7 @@ class CallReader(ExpressionReader):
         return t.Room(type=PointerType(kind), line=node.lineno, of=kind, count=count)
 
     def word_size_of(self, node: ast.Call) -> t.Expr:
+        """`size_of(type)`: its bytes, a constant of type u64."""
         return t.Const(type=u64, line=node.lineno, value=self._sized_type(node.args[0]).size_bytes)
 
     def _sized_type(self, node: ast.expr) -> Sized:
@@ -228,12 +237,14 @@ class CallReader(ExpressionReader):
         return sized(kind)
 
     def word_leading_zeros(self, node: ast.Call) -> t.Expr:
+        """`leading_zeros(x)`: the zero bits above the highest one, of x's type; all bits for 0."""
         operand = self.value(node.args[0])
         if not isinstance(operand.type, IntType) or operand.type.is_signed:
             self.refuse(Y0202, f"leading_zeros takes unsigned integers, got {operand.type!r}", node)
         return t.LeadingZeros(type=operand.type, line=node.lineno, operand=operand)
 
     def word_cycle_counter(self, node: ast.Call) -> t.Expr:
+        """`cycle_counter()`: the processor's count of cycles, u64."""
         return t.CycleCounter(type=u64, line=node.lineno)
 
 

@@ -62,9 +62,11 @@ class ExpressionWriter(BlockWriter):
 
     if TYPE_CHECKING:
 
-        def statements(self, body: tuple[t.Stmt, ...]) -> None: ...
+        def statements(self, body: tuple[t.Stmt, ...]) -> None:
+            """Write statements; `FunctionWriter` does it."""
 
     def key(self, name: str) -> str:
+        """What a local is called in `env`: apart from those of other calls that were put in place."""
         return f"{self._prefix}:{name}"
 
     def values(self, node: t.Expr) -> list[str]:

@@ -48,11 +48,13 @@ class Evaluator:
         return found
 
     def number(self, node: t.Expr, frame: Frame) -> int:
+        """The value of an expression that is no tuple."""
         found = self.value(node, frame)
         assert isinstance(found, int)
         return found
 
     def write(self, node: t.Store | t.Update, frame: Frame) -> None:
+        """Store a value, or what an operator makes of the value that lies there and of a second one."""
         kind = sized(node.value.type)
         pointer = self.number(node.pointer, frame)
         if isinstance(node, t.Store):

@@ -64,6 +64,7 @@ class ExpressionReader(ABC):
         self.memory: list[Global | Text] = []
 
     def refuse(self, code: Code, message: str, node: ast.AST, help: str | None = None) -> NoReturn:
+        """Raises: VerifyError with the code, at the place of a part of the syntax tree."""
         self.scope.refuse(code, message, node, help)
 
     def value(self, node: ast.expr, wanted: Type | None = None) -> t.Expr:
@@ -84,6 +85,7 @@ class ExpressionReader(ABC):
         self.refuse(Y0202, f"expected {wanted!r}, got {got}", node)
 
     def condition(self, node: ast.expr) -> t.Expr:
+        """An expression of type bool. Raises: VerifyError with a Y code."""
         return self.value(node, BOOL)
 
     def _constant(self, value: int, wanted: Type | None, node: ast.expr) -> t.Expr:
@@ -222,6 +224,7 @@ class ExpressionReader(ABC):
     def element(
         self, base: t.Expr, index: t.Expr, element: Sized, count: int | None, node: ast.expr
     ) -> t.Expr:
+        """The address of an element; `count` is the array's length, None where a pointer does not tell it."""
         return t.ElementAddress(
             type=PointerType(element), line=node.lineno, base=base, index=index, element=element, count=count
         )

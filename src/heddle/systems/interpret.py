@@ -100,9 +100,11 @@ class Machine:
         return block.start
 
     def global_at(self, name: str) -> int:
+        """The address of a global."""
         return self._globals[name]
 
     def text_at(self, name: str) -> int:
+        """The address of a text of the program."""
         return self._texts[name]
 
     def new(self, kind: Sized, label: str = "memory of the caller") -> int:
@@ -126,6 +128,7 @@ class Machine:
     # ---- errors
 
     def place(self) -> str:
+        """Where the running thread is, for a message."""
         frames = self.scheduler.current.frames
         return frames[-1].place() if frames else "the caller"
 
@@ -166,12 +169,14 @@ class Machine:
             self.fail(Y0405, message, (block.describe(),))
 
     def load(self, address: int, kind: Sized, *, is_atomic: bool = False) -> int:
+        """The value at an address. Raises: Trap Y0401, Y0402, Y0405, Y0408, Y0410, Y0411."""
         self.step()
         data = self.memory.read(address, kind.size_bytes, kind.align_bytes)
         self.touch(address, kind.size_bytes, writes=False, is_atomic=is_atomic)
         return int.from_bytes(data, "little", signed=getattr(kind, "is_signed", False))
 
     def store(self, address: int, kind: Sized, value: int, *, is_atomic: bool = False) -> None:
+        """Put the low bytes of a value at an address. Raises: Trap Y0401, Y0402, Y0405, Y0410, Y0411."""
         self.step()
         data = (value & (1 << 8 * kind.size_bytes) - 1).to_bytes(kind.size_bytes, "little")
         self.memory.write(address, data, kind.align_bytes)
@@ -209,6 +214,7 @@ class Machine:
         self.races.join(self.scheduler.current.number, thread.number)
 
     def call_address(self, address: int, args: tuple[Value, ...], signature: FunctionType) -> Value:
+        """Call the function at an address. Raises: Trap Y0407 where there is none."""
         code = self._codes.get(address)
         if code is None:
             self.fail(Y0407, f"expected a function at {address:#x}")
@@ -234,6 +240,7 @@ class Machine:
         return 0
 
     def call_function(self, declared: NativeFunction, args: tuple[Value, ...]) -> Value:
+        """Call a function of the program. Raises: Trap Y0409 for one that has no body and no model."""
         return self._call(declared.name, args)
 
     def room(self, kind: Sized, count: int = 1) -> int:

@@ -12,6 +12,7 @@ _START = FunctionType((), None)
 
 
 def malloc(machine: Running, size_bytes: int) -> int:
+    """A block aligned to 16 bytes. Null where `aligned_alloc` gives it."""
     return aligned_alloc(machine, 16, size_bytes)
 
 
@@ -28,6 +29,7 @@ def aligned_alloc(machine: Running, align_bytes: int, size_bytes: int) -> int:
 
 
 def calloc(machine: Running, count: int, size_bytes: int) -> int:
+    """A block of zeros aligned to 16 bytes. Null where `aligned_alloc` gives it."""
     start = aligned_alloc(machine, 16, count * size_bytes)
     if start:
         block = machine.memory.at(start)
@@ -47,6 +49,7 @@ def free(machine: Running, address: int) -> None:
 
 
 def strncpy(machine: Running, to: int, source: int, count: int) -> int:
+    """At most `count` bytes of a string, then zeros up to `count`. Gives `to`."""
     text = machine.text(source).encode()[:count]
     machine.memory.write(to, text + bytes(count - len(text)))
     machine.touch(source, len(text), writes=False)
@@ -58,6 +61,7 @@ def strncpy(machine: Running, to: int, source: int, count: int) -> int:
 
 
 def mutex_init(machine: Running, mutex: int, attributes: int) -> None:
+    """A mutex that nobody holds."""
     machine.state["mutex", mutex] = None
 
 
@@ -72,6 +76,7 @@ def mutex_lock(machine: Running, mutex: int) -> None:
 
 
 def mutex_unlock(machine: Running, mutex: int) -> None:
+    """Fails where the thread does not hold it."""
     thread = machine.scheduler.current.number
     if machine.state.get(("mutex", mutex)) != thread:
         machine.fail(Y0407, "a thread unlocks a mutex that it does not hold")
@@ -80,6 +85,7 @@ def mutex_unlock(machine: Running, mutex: int) -> None:
 
 
 def cond_init(machine: Running, condition: int, attributes: int) -> None:
+    """A condition that nobody waits for."""
     machine.state["condition", condition] = []
 
 
@@ -94,12 +100,14 @@ def cond_wait(machine: Running, condition: int, mutex: int) -> None:
 
 
 def cond_signal(machine: Running, condition: int) -> None:
+    """One of the threads that wait may go on; the seed decides which."""
     waiters = machine.state.get(("condition", condition), [])
     if waiters:
         waiters.remove(machine.scheduler.random.choice(waiters))
 
 
 def cond_broadcast(machine: Running, condition: int) -> None:
+    """All threads that wait may go on."""
     machine.state.get(("condition", condition), []).clear()
 
 
@@ -119,6 +127,7 @@ def _run(machine: Running, start: int, argument: int) -> None:
 
 
 def detach(machine: Running, id: int) -> None:
+    """Fails for a number that no started thread has; does nothing else."""
     if not 0 < id < len(machine.scheduler.threads):
         machine.fail(Y0403, f"{id} is no thread")
 
@@ -145,6 +154,7 @@ def _end_specific(machine: Running, thread: int) -> None:
 
 
 def getspecific(machine: Running, key: int) -> int:
+    """The running thread's value of a key; null where it has none."""
     found: int = machine.state.get(("specific", machine.scheduler.current.number, key), 0)
     return found
 
@@ -158,6 +168,7 @@ def setspecific(machine: Running, key: int, value: int) -> int:
 
 
 def sigfillset(machine: Running, signals: int) -> None:
+    """Set the first byte of the set, and no other."""
     machine.store(signals, u8, 255)
 
 
@@ -166,6 +177,7 @@ def nothing(machine: Running, *args: int) -> None:
 
 
 def pause(machine: Running) -> None:
+    """Let another thread go on."""
     machine.step()
     machine.scheduler.switch()
 

@@ -298,8 +298,10 @@ class FunctionTree:
 
     @property
     def name(self) -> str:
+        """The function's name in its source and in the text."""
         return self.declared.name
 
     @property
     def signature(self) -> FunctionType:
+        """The types of its parameters and of its result."""
         return FunctionType(tuple(kind for _, kind in self.params), self.result)

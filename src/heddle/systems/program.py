@@ -38,11 +38,13 @@ class Program:
         return self._signatures[declared]
 
     def scope(self, module: str) -> Scope:
+        """The scope of an imported module, read when it is first asked for."""
         if module not in self._scopes:
             self._scopes[module] = Scope(sys.modules[module])
         return self._scopes[module]
 
     def signature(self, declared: NativeFunction) -> FunctionType:
+        """The type of a declared function's address."""
         head = self.head(declared)
         return FunctionType(tuple(kind for _, kind in head.params), head.result)
 

@@ -42,6 +42,7 @@ class Races:
         self._learn(thread, self._clocks[ended])
 
     def acquire(self, thread: int, key: Hashable) -> None:
+        """A thread reads what was released under a key: all that the releasing thread did happens before."""
         self._learn(thread, self._released.get(key, {}))
 
     def _learn(self, thread: int, news: Clock) -> None:

@@ -43,9 +43,11 @@ class Scope:
         }
 
     def refuse(self, code: Code, message: str, node: ast.AST, help: str | None = None) -> NoReturn:
+        """Raises: VerifyError with the code, at the place of a part of the syntax tree."""
         raise VerifyError(code, message, span=self.span(node), help=help)
 
     def span(self, node: Any) -> SourceSpan:
+        """Where a part of the syntax tree stands; of several lines, the first."""
         line = self.source.line(node.lineno)
         ends = (node.end_lineno, node.end_col_offset) if node.end_lineno == node.lineno else (None, None)
         end = len(line) if ends[1] is None else ends[1]
@@ -67,6 +69,7 @@ class Scope:
         return None
 
     def unknown(self, node: ast.Name, local_names: Sequence[str] = ()) -> NoReturn:
+        """Raises: VerifyError Y0201, with the known name that is most like it."""
         known = [*local_names, *vars(self.module)]
         self.refuse(Y0201, f"name {node.id!r} is not defined", node, did_you_mean(node.id, known))
 

@@ -35,9 +35,11 @@ class Block:
 
     @property
     def end(self) -> int:
+        """The address behind the last byte."""
         return self.start + len(self.data)
 
     def describe(self) -> str:
+        """The block's name, kind, size and origin, for a message."""
         return f"{self.label} ({self.kind}, {len(self.data)} bytes, made at {self.made_at})"
 
 
@@ -51,6 +53,7 @@ class SimulatedMemory:
         self._blocks: dict[int, Block] = {}
 
     def allocate(self, size_bytes: int, align_bytes: int, kind: str, label: str, made_at: str) -> Block:
+        """A new block at a multiple of `align_bytes`; none of its bytes counts as written."""
         start = -(-self._next // align_bytes) * align_bytes
         self._next = start + size_bytes + _GAP_BYTES
         block = Block(start, kind, label, bytearray(size_bytes), made_at)
@@ -99,6 +102,7 @@ class SimulatedMemory:
         return bytes(block.data[at : at + size_bytes])
 
     def write(self, address: int, data: bytes, align_bytes: int = 1) -> None:
+        """Write bytes, which count as written from now on. Fails with Y0401, Y0402 or Y0410."""
         block, at = self.range(address, len(data), align_bytes, "write")
         if block.kind in ("text", "function"):
             self._fail(Y0401, f"cannot write to {block.describe()}, which is constant", ())

@@ -26,6 +26,7 @@ class Frame:
     line: int = 0
 
     def place(self) -> str:
+        """The file and the line that it is at, for a message."""
         return f"{self.tree.file}:{self.line or self.tree.line}"
 
 

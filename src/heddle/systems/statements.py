@@ -54,6 +54,8 @@ class StatementReader(CallReader):
         return tuple(read), left
 
     def statement(self, node: ast.stmt) -> tuple[t.Stmt | None, bool]:
+        """A statement, None for `pass`, and whether control never comes out behind it. Raises: VerifyError
+        with a Y code."""
         if isinstance(node, ast.Pass):
             return None, False
         if isinstance(node, ast.Return):
@@ -202,4 +204,5 @@ def _assigned(body: Sequence[t.Stmt]) -> set[str]:
 
 
 def is_declared_only(declared: NativeFunction) -> bool:
+    """Whether a function has no body: it is external, or one instruction of LLVM IR."""
     return declared.linkage in (Linkage.EXTERNAL, Linkage.IR)

@@ -35,6 +35,7 @@ class FunctionWriter(ExpressionWriter):
     """Writes the statements of one function."""
 
     def write(self) -> str:
+        """The function's definition in LLVM IR, its docstring before it as a comment."""
         tree = self.tree
         params = ", ".join(f"{ir_type(kind)} %{name}" for name, kind in tree.params)
         for name, kind in tree.params:
@@ -50,10 +51,12 @@ class FunctionWriter(ExpressionWriter):
         return "\n".join([*_comment(tree.doc), head, *self.lines(), "}"])
 
     def statements(self, body: tuple[t.Stmt, ...]) -> None:
+        """Write statements from the current block on."""
         for statement in body:
             self.statement(statement)
 
     def statement(self, node: t.Stmt) -> None:
+        """Write a statement from the current block on."""
         if isinstance(node, t.Assign):
             self.set(node.name, self.value(node.value, node.name), node.value.type)
         elif isinstance(node, t.Unpack):
@@ -77,6 +80,7 @@ class FunctionWriter(ExpressionWriter):
             self.jump(self.loops[-1][0 if isinstance(node, t.Continue) else 1])
 
     def set(self, name: str, value: str, kind: Type) -> None:
+        """Let a local stand for a value from here on."""
         key = self.key(name)
         self.env[key], self.types[key] = value, ir_type(kind)
 

@@ -48,18 +48,22 @@ class IntType(_Word):
 
     @property
     def size_bytes(self) -> int:
+        """Its size in memory."""
         return self.bits // 8
 
     @property
     def align_bytes(self) -> int:
+        """Its alignment in memory."""
         return self.size_bytes
 
     @property
     def least(self) -> int:
+        """The least value."""
         return -(1 << self.bits - 1) if self.is_signed else 0
 
     @property
     def most(self) -> int:
+        """The greatest value."""
         return self.least + (1 << self.bits) - 1
 
     def wrap(self, value: int) -> int:
@@ -111,10 +115,12 @@ class ArrayType(_Word):
 
     @property
     def size_bytes(self) -> int:
+        """The size of all elements."""
         return self.element.size_bytes * self.count
 
     @property
     def align_bytes(self) -> int:
+        """The alignment of an element."""
         return self.element.align_bytes
 
     def __repr__(self) -> str:
@@ -131,10 +137,12 @@ class AtomicType(_Word):
 
     @property
     def size_bytes(self) -> int:
+        """The size of what it holds."""
         return self.element.size_bytes
 
     @property
     def align_bytes(self) -> int:
+        """The alignment of what it holds."""
         return self.element.align_bytes
 
     def __repr__(self) -> str:

@@ -34,10 +34,12 @@ class Order(Enum):
 
     @property
     def acquires(self) -> bool:
+        """Whether a read with it makes what was released before it happen before what follows."""
         return self in (Order.ACQUIRE, Order.ACQ_REL, Order.SEQ_CST)
 
     @property
     def releases(self) -> bool:
+        """Whether a write with it makes what came before it happen before a read that acquires it."""
         return self in (Order.RELEASE, Order.ACQ_REL, Order.SEQ_CST)
 
 
@@ -71,10 +73,12 @@ class NativeFunction:
 
     @property
     def name(self) -> str:
+        """The function's name in its source and in the text."""
         return self.func.__name__
 
     @property
     def module(self) -> str:
+        """The name of the module that declares it."""
         return self.func.__module__
 
 
@@ -132,6 +136,7 @@ class Global:
 
     @property
     def type(self) -> Sized:
+        """The type of the memory. Raises: TypeError for a type that cannot be in memory."""
         return sized(type_of_word(self.word))
 
 

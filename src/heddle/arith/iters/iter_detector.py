@@ -65,9 +65,11 @@ class IterMapDetector:
     # -- algebra of sums ---------------------------------------------------------------------------
 
     def simplify(self, expr: Any) -> Any:
+        """The expression as the analyzer simplifies it, under the ranges of the iterators."""
         return self.analyzer.simplify(expr)
 
     def same(self, a: PrimExpr, b: PrimExpr) -> bool:
+        """Whether two expressions are proved to be equal."""
         return a is b or self.analyzer.can_prove_equal(a, b)
 
     def to_sum(self, expr: PrimExpr) -> IterSumExpr:
@@ -350,6 +352,8 @@ class IterMapDetector:
 
 
 def const_scale(split: IterSplitExpr) -> tuple[int, int]:
+    """A key that sorts splits by the size of their scales: constants first, then symbolic ones as they
+    stand."""
     return (0, abs(split.scale.value)) if isinstance(split.scale, IntImm) else (1, 0)
 
 

@@ -29,6 +29,7 @@ class IterMapLevel(IntEnum):
 
     @staticmethod
     def from_str(name: str) -> IterMapLevel:
+        """The level that a name says, in any case; a name of no level gives NoCheck."""
         return {"bijective": IterMapLevel.Bijective, "surjective": IterMapLevel.Surjective}.get(
             name.lower(), IterMapLevel.NoCheck
         )
@@ -47,6 +48,7 @@ class IterMark(Expr):
 
     @property
     def ty(self) -> None:
+        """None: a mark has no type."""
         return None
 
 

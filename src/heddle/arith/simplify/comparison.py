@@ -22,6 +22,7 @@ PROOF_DEPTH = 2
 
 
 def truth(know: Knowledge, value: bool) -> Any:
+    """The stored bool constant of one lane."""
     return know.terms.const(BOOL, int(value))
 
 

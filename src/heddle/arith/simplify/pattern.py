@@ -118,6 +118,7 @@ class Pattern(ABC):
         """The closure that builds the expression from what was matched."""
 
     def variables(self) -> Iterable[Variable]:
+        """The variables of the pattern from left to right; one that occurs twice comes twice."""
         return ()
 
 
@@ -176,6 +177,7 @@ class Literal(Pattern):
 
 
 def as_pattern(value: Any) -> Pattern:
+    """A pattern itself, or the Literal of a number or bool."""
     return value if isinstance(value, Pattern) else Literal(value)
 
 
@@ -270,38 +272,47 @@ class Choice(Pattern):
 
 
 def pmin(a: Any, b: Any) -> Pattern:
+    """The pattern of min(a, b)."""
     return Operation(Min, a, b)
 
 
 def pmax(a: Any, b: Any) -> Pattern:
+    """The pattern of max(a, b)."""
     return Operation(Max, a, b)
 
 
 def tdiv(a: Any, b: Any) -> Pattern:
+    """The pattern of a / b rounded to zero (`Div`)."""
     return Operation(Div, a, b)
 
 
 def tmod(a: Any, b: Any) -> Pattern:
+    """The pattern of what `tdiv` leaves (`Mod`): 0, or of the sign of a."""
     return Operation(Mod, a, b)
 
 
 def eq(a: Any, b: Any) -> Pattern:
+    """The pattern of a == b."""
     return Operation(EQ, a, b)
 
 
 def ne(a: Any, b: Any) -> Pattern:
+    """The pattern of a != b."""
     return Operation(NE, a, b)
 
 
 def select(condition: Any, a: Any, b: Any) -> Pattern:
+    """The pattern of `Select`: a where the condition holds, else b."""
     return Fields(Select, condition, a, b)
 
 
 def ramp(base: Any, stride: Any, count: Any) -> Pattern:
+    """The pattern of `Ramp`: base + i * stride in lane i; `count` is `lanes`."""
     return Fields(Ramp, base, stride, count)
 
 
 def broadcast(value: Any, count: Any) -> Pattern:
+    """The pattern of `Broadcast`: the same scalar in every lane; `count` is `lanes`."""
     return Fields(Broadcast, value, count)
 
 

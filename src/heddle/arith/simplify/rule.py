@@ -41,24 +41,30 @@ class Match:
         return value
 
     def dtype(self, var: Variable) -> DataType:
+        """The dtype of what a variable matched."""
         result: DataType = self._slots[var.slot].dtype
         return result
 
     @property
     def lanes(self) -> int:
+        """The number that `lanes` matched; the pattern must have it."""
         result: int = self._slots[lanes.slot]
         return result
 
     def bound(self, var: Variable) -> Bound:
+        """The constant bound of what a variable matched."""
         return bound_of(self._know, self._slots[var.slot])
 
     def is_nonneg(self, *variables: Variable) -> bool:
+        """Whether constant bounds say of each of the variables that it is at least 0."""
         return all(self.bound(var)[0] >= 0 for var in variables)
 
     def is_positive(self, *variables: Variable) -> bool:
+        """Whether constant bounds say of each of the variables that it is at least 1."""
         return all(self.bound(var)[0] > 0 for var in variables)
 
     def is_multiple(self, var: Variable, divisor: int) -> bool:
+        """Whether what a variable matched always is a multiple of `divisor`, which must not be 0."""
         coeff, base = modular_of(self._know, self._slots[var.slot])
         return coeff % divisor == 0 and base % divisor == 0
 

@@ -73,6 +73,8 @@ class CModule(CSourceModule):
 
     @property
     def workspaces(self) -> dict[str, tuple[int | None, ...]]:
+        """The bytes of each allocation that a kernel makes while it runs, by kernel; None where they depend
+        on sizes."""
         return {name: sizes for part in self.parts for name, sizes in part.workspaces.items()}
 
     def _compile(self) -> Sequence[bytes]:

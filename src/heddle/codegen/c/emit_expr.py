@@ -103,6 +103,8 @@ class ExprEmitter(Dispatch):
 
     @contextmanager
     def in_lane(self, lane: Lane) -> Iterator[None]:
+        """Inside the block, vectors are emitted as their lane `lane`: a number, a C expression, or None for
+        scalars."""
         before, self.lane = self.lane, lane
         try:
             yield
@@ -116,6 +118,7 @@ class ExprEmitter(Dispatch):
 
     @contextmanager
     def arithmetic(self, in_index: bool) -> Iterator[None]:
+        """Inside the block, signed integers of at least 32 bits do not overflow (`in_index`), or wrap."""
         before, self._in_index = self._in_index, in_index
         try:
             yield
@@ -123,6 +126,7 @@ class ExprEmitter(Dispatch):
             self._in_index = before
 
     def default(self, node: Any) -> str:
+        """Raises: UsageError G0101 for a node that has no form in C."""
         raise UsageError(G0101, f"{type(node).__name__} has no form in C: {node}", span=node.span)
 
     # ---- leaves, and lanes
@@ -237,6 +241,7 @@ class ExprEmitter(Dispatch):
         return self.compare(type(node), self.emit(node.a), self.emit(node.b), node.a.dtype)
 
     def compare(self, kind: type, a: str, b: str, dtype: DataType) -> str:
+        """A comparison of two lanes by EQ, NE, LT, LE, GT or GE; `dtype` is that of both."""
         if dtype.is_unsigned or dtype.is_bool:  # a comparison that always holds is a warning where it is seen
             if kind in (LT, GE):
                 return f"{'!' if kind is GE else ''}heddle_less({a}, {b})"
@@ -268,6 +273,7 @@ class ExprEmitter(Dispatch):
         return self.chosen(condition, one, other, node.dtype)
 
     def chosen(self, condition: str, one: str, other: str, dtype: DataType) -> str:
+        """C's `?:` over two values that are both safe to evaluate, as a lane of the dtype."""
         ty = element_type(dtype)
         return (
             f"({ty})({condition} ? {one} : {other})" if dtype.is_int else f"({condition} ? {one} : {other})"

@@ -46,6 +46,7 @@ class Pointers:
         return next(iter(types)) if len(types) == 1 else BYTES if types else "void"
 
     def is_punned(self, data: Var) -> bool:
+        """Whether elements of several types are read and written through the pointer."""
         return len(self._types.get(data, ())) > 1
 
     def may_share(self, one: Var, other: Var) -> bool:
@@ -61,6 +62,7 @@ class MemoryEmitter(ExprEmitter):
         self.pointers = pointers
 
     def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The only index. Raises: UsageError G0101 for a buffer that was not flattened."""
         if len(indices) != 1 or buffer.strides or buffer.elem_offset is not None:
             raise UsageError(G0101, f"buffer {buffer.name!r} was not flattened")
         return indices[0]
@@ -77,6 +79,7 @@ class MemoryEmitter(ExprEmitter):
         return f"({self.emit_lane_index(index, outer)} * {inner} + {rest})"
 
     def emit_lane_index(self, index: PrimExpr, lane: Lane) -> str:
+        """One lane of an index, whose arithmetic does not overflow."""
         with self.in_lane(lane):
             return self.emit_index(index)
 
@@ -108,6 +111,7 @@ class MemoryEmitter(ExprEmitter):
         return found if dtype.bits >= 8 else self.wrapped(found, dtype)
 
     def store_lane(self, buffer: Buffer, index: PrimExpr, value: str) -> None:
+        """Write a value, given as an expression of C, to the element of the present lane."""
         if self.pointers.is_punned(buffer.data):
             self.out.line(f"heddle_store_{suffix(buffer.dtype)}({self.address(buffer, index)}, {value});")
         else:

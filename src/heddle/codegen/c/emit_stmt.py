@@ -57,6 +57,7 @@ class StmtEmitter(MemoryEmitter):
         return emit_call(self, node)
 
     def run(self, stmt: Stmt) -> None:
+        """Emit a statement. Raises: UsageError G0101 for one that has no form in C."""
         self._method(type(stmt))(self, stmt)
 
     def scoped(self, stmt: Stmt) -> None:
@@ -76,6 +77,7 @@ class StmtEmitter(MemoryEmitter):
         return f"{self.pointers.target(var)} *"
 
     def type_of(self, var: Var) -> str:
+        """The C type of a variable; of a vector, that of one lane."""
         return self.pointer_type(var) if var.dtype.is_handle else element_type(var.dtype)
 
     def visit_Bind(self, node: Bind) -> None:

@@ -145,6 +145,7 @@ class ProgramEmitter:
         return f"&{name}"
 
     def set_cell(self, cell: str, operand: Expr) -> None:
+        """Copy an operand's value into a cell; of an object no reference is counted."""
         kind = kind_of_operand(operand)
         if kind in _FRAME_KINDS:
             number = number_of(operand) if kind == "immediate" else 0
@@ -153,6 +154,7 @@ class ProgramEmitter:
             self.out.line(f"{cell} = {self.value(operand).removeprefix('&')};")
 
     def set_integer(self, cell: str, text: str, kind: int = Kind.INT.value) -> None:
+        """Write a value that is no object to a cell: `text` is its payload, an int64."""
         self.out.line(f"{cell}.kind = {kind}; {cell}.zero = 0; {cell}.as.integer = {text};")
 
     def arguments(self, operands: Sequence[Expr], extra: Sequence[str] = ()) -> int:

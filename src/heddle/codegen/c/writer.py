@@ -56,6 +56,7 @@ class Names:
         self._next: Counter[str] = Counter()
 
     def fresh(self, hint: str) -> str:
+        """A name like `hint` that C takes and that was not given before."""
         stem = identifier(hint)
         name = stem
         while name in self._taken or name in KEYWORDS:
@@ -75,9 +76,11 @@ class FunctionWriter:
         self._depth = 1
 
     def line(self, text: str) -> None:
+        """Append a line, indented as deep as the blocks around it."""
         self._lines.append(INDENT * self._depth + text)
 
     def label(self, name: str) -> None:
+        """Append a label. An empty statement follows, for a label must stand before one."""
         self._lines.append(f"{name}:;")
 
     @contextmanager
@@ -148,7 +151,9 @@ class ModuleWriter:
             self.declare(text)
 
     def add(self, text: str) -> None:
+        """Append the text of a function."""
         self._functions.append(text)
 
     def build(self) -> str:
+        """The file's text: declarations, each once, then the functions."""
         return "\n".join([*self._declarations, "", *self._functions])

@@ -34,6 +34,7 @@ class Divisors:
         self._is_nonnegative = is_nonnegative
 
     def copy_from(self, other: Divisors) -> None:
+        """Take over the nonzero expressions of another place, and add its values to the own."""
         self.nonzero = other.nonzero
         self.values.update(other.values)
 

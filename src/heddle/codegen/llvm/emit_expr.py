@@ -117,6 +117,7 @@ class ExprEmitter(Dispatch):
         return result
 
     def typed(self, expr: PrimExpr) -> str:
+        """The operand that holds a value, with its type: `float %v3`."""
         operand = self.emit(expr)
         return f"{register_type(expr.dtype)} {operand}"
 
@@ -170,6 +171,7 @@ class ExprEmitter(Dispatch):
         return self._loops[-1].var if self._loops else None
 
     def default(self, node: Any) -> str:
+        """Raises: UsageError G0101 for a node that has no machine form."""
         raise UsageError(G0101, f"{type(node).__name__} has no machine form: {node}", span=node.span)
 
     def visit_Var(self, node: Var) -> str:
@@ -297,6 +299,7 @@ class ExprEmitter(Dispatch):
         return self.call_overloaded(f"llvm.{name}.{mangle(ty)}", ty, [(ty, operand) for operand in operands])
 
     def call_overloaded(self, name: str, result: str, operands: list[tuple[str, str]]) -> str:
+        """Call an intrinsic by its full name. `operands` come with their types, the types first."""
         callee = self.module.declare(name, result, [ty for ty, _ in operands])
         return self.out.value(
             f"call {result} {callee}({', '.join(f'{ty} {value}' for ty, value in operands)})"
@@ -389,6 +392,7 @@ class ExprEmitter(Dispatch):
         return self.compare(type(node), a, b, node.a.dtype)
 
     def compare(self, kind: type, a: str, b: str, dtype: DataType) -> str:
+        """The i1 of a comparison, in each lane. With NaN only NE holds."""
         ty = register_type(dtype)
         if dtype.code == "float":
             return self.out.value(f"fcmp {_FLOAT_COMPARES[kind]} {ty} {a}, {b}")
@@ -552,6 +556,7 @@ class ExprEmitter(Dispatch):
     # ---- what is known of signs
 
     def is_nonnegative(self, expr: PrimExpr) -> bool:
+        """Whether no lane can be negative, as its parts tell; False says nothing. Indices do not overflow."""
         if isinstance(expr, IntImm):
             return expr.value >= 0
         if isinstance(expr, Var):

@@ -43,6 +43,7 @@ class AliasScopes:
             self._suffixes[data] = f", !alias.scope {own}, !noalias {others}"
 
     def suffix(self, data: Any) -> str:
+        """The metadata that follows an access through the pointer; "" where it is in no scope."""
         return self._suffixes.get(data, "")
 
     def may_share(self, one: Any, other: Any) -> bool:
@@ -58,6 +59,7 @@ class MemoryEmitter(ExprEmitter):
         self.scopes = scopes
 
     def flat_index(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> PrimExpr:
+        """The only index. Raises: UsageError G0101 for a buffer that was not flattened."""
         if len(indices) != 1 or buffer.strides or buffer.elem_offset is not None:
             raise UsageError(G0101, f"buffer {buffer.name!r} was not flattened")
         return indices[0]
@@ -159,6 +161,7 @@ class MemoryEmitter(ExprEmitter):
         return self.out.value(f"call {ty} {callee}({arguments}){self.scopes.suffix(node.buffer.data)}")
 
     def store(self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: PrimExpr | None) -> None:
+        """Store a scalar or a vector. Of a vector, lanes where `predicate` does not hold are not written."""
         operand = self._widen(self.emit(value), value.dtype)
         ty, align = memory_type(value.dtype), buffer.dtype.element.itemsize
         suffix = self.scopes.suffix(buffer.data)

@@ -53,6 +53,7 @@ class StmtEmitter(MemoryEmitter):
         return emit_call(self, node)
 
     def run(self, stmt: Stmt) -> None:
+        """Emit a statement. Raises: UsageError G0101 for one that has no machine form."""
         self._method(type(stmt))(self, stmt)
 
     def visit_SeqStmt(self, node: SeqStmt) -> None:

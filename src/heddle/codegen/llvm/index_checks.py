@@ -39,16 +39,20 @@ class Emitter(Protocol):
     out: FunctionWriter
     env: dict[Any, str]
 
-    def emit(self, expr: Any) -> str: ...
+    def emit(self, expr: Any) -> str:
+        """The operand that holds a value."""
 
     def emit_index(self, expr: PrimExpr) -> str:
         """An index, whose arithmetic does not overflow."""
 
-    def splat(self, operand: str, dtype: DataType, lanes: int) -> str: ...
+    def splat(self, operand: str, dtype: DataType, lanes: int) -> str:
+        """A scalar operand in all lanes."""
 
-    def call_intrinsic(self, name: str, ty: str, operands: list[str]) -> str: ...
+    def call_intrinsic(self, name: str, ty: str, operands: list[str]) -> str:
+        """An `llvm.NAME` intrinsic over operands of one type."""
 
-    def index_error(self, bad: str, lanes: int, given: str, size: str) -> None: ...
+    def index_error(self, bad: str, lanes: int, given: str, size: str) -> None:
+        """Leave where `bad` holds in some lane, with an error that names the first such lane's index."""
 
     def index_error_somewhere(self, size: str) -> None:
         """Leave with an error that names no index."""

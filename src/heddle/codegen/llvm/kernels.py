@@ -24,22 +24,27 @@ class CompiledKernels:
 
     @property
     def triple(self) -> str:
+        """The machine, system and C library that the code is for."""
         return self.target.mtriple
 
     @property
     def cpu(self) -> str:
+        """LLVM's name of the processor that the code is for."""
         return self.target.mcpu
 
     @property
     def features(self) -> str:
+        """LLVM's list of the features that the code may use: "+avx2,-sse4a,..."."""
         return self.target.features
 
     @property
     def assembly(self) -> str:
+        """The assembly of the object code, made when it is first asked for; empty where `llvm_ir` is."""
         return self._text("assembly")
 
     @property
     def optimized_ir(self) -> str:
+        """The LLVM IR after optimization, made when it is first asked for; empty where `llvm_ir` is."""
         return self._text("optimized_ir")
 
     def _text(self, which: str) -> str:

@@ -79,6 +79,7 @@ def object_code(text: str, options: MachineOptions) -> bytes:
 
 
 def request_bytes(text: str, options: MachineOptions) -> bytes:
+    """A request that `serve` reads: the lengths of the options as JSON and of the text, then both."""
     head, body = json.dumps(asdict(options)).encode(), text.encode()
     return REQUEST_HEAD.pack(len(head), len(body)) + head + body
 

@@ -242,6 +242,7 @@ class ProgramEmitter:
         self.fail_where(self.out.value(f"icmp ne i32 {status}, 0"))
 
     def fail_where(self, condition: str) -> None:
+        """Fail where an i1 is true."""
         going = self.out.label("on")
         self._failures.append((str(self._place), self.out.block))
         weights = self.module.metadata_once('!{!"branch_weights", i32 1, i32 2000}')
@@ -267,6 +268,7 @@ class ProgramEmitter:
         self.out.start(going)
 
     def register(self, number: int) -> str:
+        """The address of a register."""
         return self.out.value(f"getelementptr {VALUE}, ptr {self.registers}, i64 {number}")
 
     def destination(self, step: Step) -> str:
@@ -284,18 +286,22 @@ class ProgramEmitter:
         return self._immediate
 
     def set_immediate(self, at: str, operand: Expr) -> None:
+        """Write an operand that is in no array (an immediate, nothing, the machine) to an address."""
         kind = kind_of_operand(operand)
         payload = number_of(operand) if kind == "immediate" else 0
         self.set_value(at, str(_FRAME_KINDS[kind]), f"i64 {payload}")
 
     def set_value(self, at: str, kind: str, payload: str) -> None:
+        """Write a value to an address: `kind` is an i32, `payload` has its type before it."""
         self.out.effect(f"store i32 {kind}, ptr {at}")
         self.out.effect(f"store {payload}, ptr {self._payload_place(at)}")
 
     def kind(self, at: str) -> str:
+        """The kind of the value at an address, an i32."""
         return self.out.value(f"load i32, ptr {at}")
 
     def payload(self, at: str, ty: str = "ptr") -> str:
+        """The payload of the value at an address, loaded as `ty`."""
         return self.out.value(f"load {ty}, ptr {self._payload_place(at)}")
 
     def _payload_place(self, at: str) -> str:
@@ -316,6 +322,7 @@ class ProgramEmitter:
         return self.scratch
 
     def tensor_field(self, tensor: str, offset: int, ty: str) -> str:
+        """What lies `offset` bytes behind an address, loaded as `ty`."""
         return self.out.value(f"load {ty}, ptr {self._byte_place(tensor, offset)}")
 
     def _byte_place(self, at: str, offset: int) -> str:
@@ -383,6 +390,7 @@ class ProgramEmitter:
         self.out.start(done)
 
     def is_kind(self, at: str, kind: Kind) -> str:
+        """An i1: whether the value at an address is of a kind."""
         return self.out.value(f"icmp eq i32 {self.kind(at)}, {kind.value}")
 
 

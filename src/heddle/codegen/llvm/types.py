@@ -46,6 +46,7 @@ def is_widened(dtype: DataType) -> bool:
 
 
 def int_constant(value: int, dtype: DataType) -> str:
+    """An integer, or a bool as `true` or `false`, without its type."""
     if dtype.is_bool:
         return "true" if value else "false"
     return str(value)
@@ -67,6 +68,7 @@ def splat(element: str, constant: str, lanes: int) -> str:
 
 
 def vector_constant(element: str, values: list[str]) -> str:
+    """A vector of constants: `<i32 0, i32 1>`."""
     return "<" + ", ".join(f"{element} {value}" for value in values) + ">"
 
 

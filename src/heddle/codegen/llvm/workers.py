@@ -49,6 +49,7 @@ class Job:
 
     @property
     def is_done(self) -> bool:
+        """Whether code or an error has arrived."""
         return self.code is not None or self.error is not None
 
 

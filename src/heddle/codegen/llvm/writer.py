@@ -72,6 +72,7 @@ class ModuleWriter:
         self._functions.append(text)
 
     def build(self) -> str:
+        """The module's text: what was collected, in the order that LLVM reads."""
         strings = [
             f"{name} = private unnamed_addr constant {string_constant(text)}"
             for text, name in self._strings.items()
@@ -138,6 +139,7 @@ class FunctionWriter:
         self.effect(f"{name} = {instruction}")
 
     def effect(self, instruction: str) -> None:
+        """Append an instruction. After the end of a block it begins one that nothing jumps to."""
         if self.terminated:
             self.start(self.label("dead"))
         self._lines.append(f"  {instruction}")
@@ -151,6 +153,7 @@ class FunctionWriter:
         return name
 
     def label(self, hint: str) -> str:
+        """A new label that begins with `hint`; `start` begins its block."""
         self._labels += 1
         return f"{hint}{self._labels}"
 
