@@ -1,21 +1,13 @@
-"""Public functions without a docstring become fewer: `undocumented.toml` has how many each room may have."""
+"""Every public function has a docstring."""
 
 from __future__ import annotations
 
 import ast
-import tomllib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-import pytest
+from tests.arch.tree import source_files
 
-from tests.arch.tree import ROOT, source_files
-
-NUMBERS = ROOT / "tests" / "arch" / "undocumented.toml"
-_HEAD = """# Public functions and methods without a docstring, by room. The numbers only fall: write
-# docstrings, then run `pytest tests/arch/test_docstrings.py --update`.
-"""
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -81,34 +73,10 @@ def _is_inherited(owner: str, method: str, classes: Mapping[str, list[_Class]]) 
     return False
 
 
-def _found() -> dict[str, list[str]]:
+def test_public_functions_have_docstrings() -> None:
     classes = classes_by_name(file.tree for file in source_files())
-    found: dict[str, list[str]] = {}
-    for file in source_files():
-        names = found.setdefault(file.room, [])
-        names += [f"{file.name}: {name}" for name in undocumented(file.tree, classes)]
-    return {room: names for room, names in found.items() if names}
-
-
-def _text(numbers: dict[str, int]) -> str:
-    return _HEAD + "".join(f'"{room}" = {count}\n' for room, count in sorted(numbers.items()))
-
-
-def test_public_functions_without_docstring_become_fewer(request: pytest.FixtureRequest) -> None:
-    allowed = Counter(tomllib.loads(NUMBERS.read_text()))
-    found = _found()
-    numbers = {room: len(names) for room, names in found.items()}
-    more = [
-        f"{room}: {numbers[room]} public functions have no docstring, {allowed[room]} are allowed:\n  "
-        + "\n  ".join(found[room])
-        for room in numbers
-        if numbers[room] > allowed[room]
-    ]
-    assert not more, "\n".join(more)
-    if request.config.getoption("--update"):
-        NUMBERS.write_text(_text(numbers))
-    elif numbers != {room: count for room, count in allowed.items() if count}:
-        pytest.fail("there are fewer: run `pytest tests/arch/test_docstrings.py --update`")
+    found = [f"{file.name}: {name}" for file in source_files() for name in undocumented(file.tree, classes)]
+    assert not found, "\n".join(found)
 
 
 def test_what_counts_as_undocumented() -> None:

@@ -44,7 +44,22 @@ def _graph(body: str, options: str = "(pure=False)") -> str:
 _EACH = "for i in range(8):\n    "
 SHELL = "touch $CANARY"
 
+_ARRAY = 'R.const(1.0, "float32").data.numpy()'
 REFUSED = {
+    "library of an array": _graph(f'y = {_ARRAY}.ctypes._ctypes.CDLL(None).system(b"{SHELL}")\nreturn x'),
+    "file of an array": _graph(f'y = {_ARRAY}.tofile("canary")\nreturn x'),
+    "array in an attribute": _graph("return x").replace(
+        "    @R.function", f'    I.module_attrs({{"k": {_ARRAY}.ctypes}})\n    @R.function'
+    ),
+    "format of a class": _graph('y = str.format("{0.__globals__}", range)\nreturn x'),
+    "padding by a class": _graph('y = R.const(int.from_bytes(str.ljust("a", 300000000), "big"))\nreturn x'),
+    "bytes by a class": _graph('y = int.to_bytes(1, 300000000, "big")\nreturn x'),
+    "what a namespace imports": _graph("y = R.frozen(R.Tensor)\nreturn x"),
+    "module of a function": _graph('y = R.const.__globals__["np"]\nreturn x'),
+    "class of a node": _loops("A.dtype.numpy()\nT.evaluate(0)"),
+    "hidden method of a node": _loops("T.evaluate(A._vector_index(0, A.dtype))"),
+    "method of a constant": _graph('y = R.const(1.0, "float32")\nz = y.script()\nreturn y'),
+    "metadata": _graph('y = metadata.index.__globals__["os"]\nreturn x'),
     "extern": _loops('T.evaluate(T.call_extern("int32", "system", B.data))'),
     "extern with a text": _loops(f'T.evaluate(T.call_extern("int32", "system", "{SHELL}"))'),
     "extern as a value": _loops(_EACH + 'B[i] = T.call_extern("float32", "system", A[i])'),

@@ -5,7 +5,7 @@ The names come from the operator table, so an operator has its word as soon as i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.graph.op_builder import build_call
 from heddle.ir.expr import Call
@@ -42,6 +42,7 @@ def _types_in(value: Any) -> tuple[Type, ...]:
 class OpNamespace:
     """The operators whose names begin with a prefix: `nn`."""
 
+    is_script_namespace: ClassVar[bool] = True
     _prefix: str
     _owner: str
 

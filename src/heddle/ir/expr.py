@@ -30,6 +30,7 @@ class Expr(Node, ExpressionOperators):
     """The base of all expressions, scalar ones included. Each has a `ty`."""
 
     __slots__ = ()
+    script_words: ClassVar[frozenset[str]] = frozenset({"ty", "dtype", "shape", "ndim", "astype"})
     ty: Any
 
     def __call__(self, *args: Expr, attrs: dict[str, Any] | None = None) -> Call:

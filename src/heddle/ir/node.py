@@ -105,6 +105,8 @@ class Node(Shown):
     init_values: ClassVar[staticmethod[[Any], tuple[Any, ...]]] = staticmethod(lambda _: ())
     added_defaults: ClassVar[Mapping[str, Any]] = {}
     """The defaults of fields that JSON may lack."""
+    script_words: ClassVar[frozenset[str]] = frozenset()
+    """The properties and methods that script text may name, beside the fields."""
     is_leaf: ClassVar[bool] = False
     """No node lies below: an identity node, or one whose fields are plain values by their types."""
     is_plain: ClassVar[bool] = False

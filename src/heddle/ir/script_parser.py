@@ -2,10 +2,13 @@
 with a place.
 
 Script text is Python syntax with our meaning; nothing of it is executed. An expression is evaluated over the
-syntax
-tree: names come from the scopes, attributes from the namespaces (`T`, `R`, `I`) and IR objects in them, and
-operators go to
-`binary`, `compare` and `unary`, which a dialect overrides for its expressions.
+syntax tree: names come from the scopes, attributes from the namespaces (`T`, `R`, `I`) and from IR nodes, and
+operators go to `binary`, `compare` and `unary`, which a dialect overrides for its expressions.
+
+A text may come from anybody. So it reaches the words of namespaces, and of a node its fields and what its
+class names in `script_words`: a constant's tensor has a numpy array, and that leads anywhere. Only objects
+that the caller gave a name are open to it, and all of them are to a text that is part of the caller's
+program, which decorators read.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from typing import Any, NoReturn
 
 from heddle.ir.codes import I0601, I0602, I0603
 from heddle.ir.expr import GlobalVar
+from heddle.ir.node import Node
 from heddle.support.diagnostics import Code, HeddleError, ParseError, did_you_mean
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source, SourceSpan, at
@@ -92,6 +96,30 @@ def _check_operands(op: type[ast.operator], a: Any, b: Any) -> None:
 
 
 _PLAIN = (str, bytes, int, float, list, tuple, dict, range)
+_NOT_WORDS = ("heddle.support.", "heddle.script.decorators")
+"""Where that comes from which the modules of namespaces import for themselves."""
+
+
+def is_namespace(value: Any) -> bool:
+    """Whether the public names in a module, a class or an object are words of script text."""
+    return getattr(value, "is_script_namespace", False) is True
+
+
+def _is_word(value: Any) -> bool:
+    """Whether a value in a namespace is for texts: no module, no plain value, nothing from elsewhere."""
+    home = f"{getattr(value, '__module__', '')}."
+    return is_namespace(value) or (home.startswith("heddle.") and not home.startswith(_NOT_WORDS))
+
+
+def _is_open(owner: Any, name: str) -> bool:
+    """Whether a text that may be anybody's reaches an attribute."""
+    if is_namespace(owner):
+        return _is_word(getattr(owner, name, None))
+    if isinstance(owner, Node):
+        return name in owner.init_names or name in owner.script_words
+    return False
+
+
 _BUILTINS: dict[str, Any] = {
     "range": _bounded_range,
     "len": len,
@@ -119,6 +147,8 @@ class ScriptParser:
     def __init__(self, source: Source, names: Mapping[str, Any]) -> None:
         self.source = source
         self.scopes: list[dict[str, Any]] = [dict(names)]
+        self._given = dict(names)
+        self._is_ascii = source.text.isascii()
 
     # ---- places and errors
 
@@ -129,7 +159,16 @@ class ScriptParser:
         end_line: int = getattr(node, "end_lineno", None) or line
         end_column: int = getattr(node, "end_col_offset", None) or column + 1
         shift = self.source.first_line - 1
+        if not self._is_ascii:
+            column, end_column = (
+                self._letters(line + shift, column),
+                self._letters(end_line + shift, end_column),
+            )
         return SourceSpan(self.source, line + shift, column + 1, end_line + shift, end_column + 1)
+
+    def _letters(self, line: int, num_bytes: int) -> int:
+        """How many characters the first bytes of a line are: Python's syntax trees count bytes of UTF-8."""
+        return len(self.source.line(line).encode()[:num_bytes].decode(errors="ignore"))
 
     def error(self, node: ast.AST, code: Code, message: str, help: str | None = None) -> NoReturn:
         """Raises: ParseError with the code, at the place of a part of the syntax tree."""
@@ -187,19 +226,30 @@ class ScriptParser:
         return self.lookup(node)
 
     def eval_Attribute(self, node: ast.Attribute) -> Any:
-        """A field or method of a namespace or an IR object. Raises: ParseError I0601 for those of Python's
-        plain values, I0602 where there is none, and for names that begin with two underscores."""
+        """A word of a namespace, or a field of a node. Raises: ParseError I0601 for those of Python's plain
+        values, I0602 where there is none that texts reach, and for names that begin with an underscore."""
         owner = self.eval(node.value)
         if type(owner) in _PLAIN:
             self.error(
                 node, I0601, f"methods of a {type(owner).__name__} are not part of the script language"
             )
-        if node.attr.startswith("__") or not hasattr(owner, node.attr):
+        is_own = self.source.is_own or self._is_given(node.value)
+        is_hidden = node.attr.startswith("__" if is_own else "_")
+        if is_hidden or not hasattr(owner, node.attr) or not (is_own or _is_open(owner, node.attr)):
             name = getattr(owner, "__name__", type(owner).__name__)
-            self.error(
-                node, I0602, f"{name} has no attribute {node.attr!r}", did_you_mean(node.attr, dir(owner))
-            )
+            known = [each for each in dir(owner) if is_own or (each[0] != "_" and _is_open(owner, each))]
+            self.error(node, I0602, f"{name} has no attribute {node.attr!r}", did_you_mean(node.attr, known))
         return getattr(owner, node.attr)
+
+    def _is_given(self, node: ast.expr) -> bool:
+        """Whether an expression is a name that the caller gave an object, or an attribute of one, and so on.
+        Namespaces are everybody's."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        if not isinstance(node, ast.Name) or node.id not in self._given:
+            return False
+        given = self._given[node.id]
+        return given is self.lookup(node) and not is_namespace(given)
 
     def eval_Tuple(self, node: ast.Tuple) -> Any:
         """A tuple; the items of a starred part take its place."""
@@ -210,11 +260,12 @@ class ScriptParser:
         return self._items(node.elts)
 
     def eval_Dict(self, node: ast.Dict) -> Any:
-        """A dict, its parts evaluated in the order of the text, each key before its value."""
-        return {
-            self.eval(k) if k is not None else None: self.eval(v)
-            for k, v in zip(node.keys, node.values, strict=True)
-        }
+        """A dict, its parts evaluated in the order of the text, each key before its value; `**` spreads a
+        dict."""
+        made: dict[Any, Any] = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            made.update(self.eval(value) if key is None else {self.eval(key): self.eval(value)})
+        return made
 
     def _items(self, nodes: list[ast.expr]) -> list[Any]:
         values: list[Any] = []
@@ -263,12 +314,17 @@ class ScriptParser:
                 "chained comparisons are not part of the script language",
                 "write `a < b and b < c`",
             )
+        if type(node.ops[0]) not in _PYTHON_COMPARE:
+            self.error(node, I0601, "`in` is not part of the script language")
         return self.compare(type(node.ops[0]), self.eval(node.left), self.eval(node.comparators[0]))
 
     def eval_BoolOp(self, node: ast.BoolOp) -> Any:
-        """What `boolean` makes of the operands from left to right; all of them are evaluated."""
+        """What `boolean` makes of the operands from left to right. Where a Python value decides, the rest is
+        not evaluated, as in Python."""
         value = self.eval(node.values[0])
         for other in node.values[1:]:
+            if not isinstance(value, Node) and bool(value) is isinstance(node.op, ast.Or):
+                return value
             value = self.boolean(type(node.op), value, self.eval(other))
         return value
 
@@ -296,7 +352,7 @@ class ScriptParser:
         return _bounded_result(_PYTHON_BINARY[op](a, b))
 
     def compare(self, op: type[ast.cmpop], a: Any, b: Any) -> Any:
-        """Python's own result. Raises: KeyError for `in` and `not in`."""
+        """Python's own result."""
         return _PYTHON_COMPARE[op](a, b)
 
     def boolean(self, op: type[ast.boolop], a: Any, b: Any) -> Any:

@@ -45,7 +45,7 @@ def pool_work(attrs: Any, shapes: Sequence[tuple[int, ...]], result: tuple[int, 
 def computed_in(dtype: Any) -> np.dtype[Any]:
     """What a reference computes in: float64; of integers their own type, in which they wrap as they do in
     loops, or int64 where numpy does not know it; of bool bool, where a sum is "or"."""
-    given = np.dtype(dtype)
+    given: np.dtype[Any] = np.dtype(dtype)
     if given.kind in "iub":
         return given
     return np.dtype(np.float64 if kind_of(given) == "f" else np.int64)

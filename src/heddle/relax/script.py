@@ -24,6 +24,7 @@ from heddle.relax.metadata import raw_const
 from heddle.support.frozen import frozen
 
 Dim = _Function[[_Value], _Value]
+is_script_namespace = True
 
 
 @frozen

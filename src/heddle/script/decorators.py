@@ -39,7 +39,8 @@ def _callers_names() -> dict[str, Any]:
 def parse_decorated(target: Any) -> Any:
     """The IR that a decorated class or function describes."""
     lines, first_line = inspect.getsourcelines(target)
-    source = Source(inspect.getsourcefile(target) or "<script>", textwrap.dedent("".join(lines)), first_line)
+    name, text = inspect.getsourcefile(target) or "<script>", textwrap.dedent("".join(lines))
+    source = Source(name, text, first_line, is_own=True)
     names = _callers_names()
     if inspect.isfunction(target):
         names.update(inspect.getclosurevars(target).nonlocals)

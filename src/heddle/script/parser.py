@@ -25,6 +25,7 @@ class _ModuleWords:
     """`I` where the text's own imports are not run."""
 
     __name__ = "I"
+    is_script_namespace = True
 
     @staticmethod
     def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +77,8 @@ def parse_source(
 ) -> Any:
     """The IRModule or function that a text describes; several functions make an IRModule.
 
-    `names` are the words that the text may use, `constants` and `folder` as in `parse`. Of a text that begins
-    with a class, that class is read, and nothing else.
+    `names` are the words that the text may use, `constants` and `folder` as in `parse`. A text is one class,
+    or functions.
 
     Raises: ParseError with the place.
     """
@@ -88,16 +89,27 @@ def parse_source(
     found = [node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))]
     if not found:
         reader.error(tree, I0601, "expected a decorated function or module class")
+    for node in found[1:]:
+        if isinstance(node, ast.ClassDef) or isinstance(found[0], ast.ClassDef):
+            what = "one module class, or functions"
+            reader.error(node, I0601, f"{node.name!r} is one too many: a text is {what}", "make it two texts")
     if isinstance(found[0], ast.ClassDef):
         return _module(source, names, found[0], constants)
-    functions = [
-        _function(source, names, node, constants) for node in found if isinstance(node, ast.FunctionDef)
-    ]
-    return (
-        functions[0]
-        if len(functions) == 1
-        else IRModule(Map({GlobalVar(func.attrs.get("global_symbol")): func for func in functions}))
-    )
+    nodes = [node for node in found if isinstance(node, ast.FunctionDef)]
+    _refuse_twins(reader, nodes)
+    functions = {node.name: _function(source, names, node, constants) for node in nodes}
+    if len(functions) == 1:
+        return next(iter(functions.values()))
+    known_as = {name: func.attrs.get("global_symbol") or name for name, func in functions.items()}
+    return IRModule(Map({GlobalVar(known_as[name]): func for name, func in functions.items()}))
+
+
+def _refuse_twins(reader: ScriptParser, nodes: Sequence[ast.FunctionDef]) -> None:
+    seen: set[str] = set()
+    for node in nodes:
+        if node.name in seen:
+            reader.error(node, I0601, f"there are two functions {node.name!r}")
+        seen.add(node.name)
 
 
 def _metadata(reader: ScriptParser, tree: ast.Module, folder: Path | None) -> Sequence[Any] | None:
@@ -143,6 +155,7 @@ def _module(
     """The signatures of all functions first, then their bodies: so they may refer to each other."""
     attrs, infos, others = _module_words(source, names, node)
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+    _refuse_twins(ScriptParser(source, names), nodes)
     dialects = {item.name: _dialect(source, names, item) for item in nodes}
     variables: dict[str, GlobalVar] = {}
     alias = ModuleAlias(variables)

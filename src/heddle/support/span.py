@@ -24,12 +24,13 @@ def _lines(text: str) -> list[str]:
 @frozen
 class Source:
     """A text that spans point into. `first_line` is the number of its first line in the file it was cut
-    from.
+    from. `is_own`: it is part of the Python program that runs, so nothing in it is kept from that.
     """
 
     name: str
     text: str = field(repr=False)
     first_line: int = 1
+    is_own: bool = False
 
     def line(self, number: int) -> str:
         """A line of the text by its number; empty outside of it."""

@@ -32,7 +32,7 @@ Over 450 lines: the nodes of the loop IR, which its grammar above lists on one s
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.expr import BaseFunc, Expr
@@ -86,6 +86,7 @@ class Buffer(Expr):
     strides: tuple[PrimExpr, ...] = ()
     elem_offset: PrimExpr | None = None
     align_bytes: int = 64
+    script_words: ClassVar[frozenset[str]] = frozenset({"scope", "ndim", "vload", "vstore", "full_region"})
 
     def __post_init__(self) -> None:
         self.set_derived("dtype", DataType(self.dtype))

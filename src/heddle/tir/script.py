@@ -182,6 +182,7 @@ class ScalarType:
         return f"T.{self.dtype}"
 
 
+is_script_namespace = True
 handle = HandleType()
 SCALAR_TYPES = {name: ScalarType(name) for name in SCALAR_NAMES if name != "handle"}
 
@@ -202,6 +203,8 @@ def dtype(name: str) -> DataType:
 
 class axis:
     """Iteration variables of a block."""
+
+    is_script_namespace = True
 
     @staticmethod
     def spatial(dom: Any, value: Any) -> Axis:

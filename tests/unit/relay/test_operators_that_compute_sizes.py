@@ -10,7 +10,7 @@ import pytest
 from heddle import relay
 from heddle.ir.module import IRModule
 from heddle.ir.types import TupleType
-from heddle.support.diagnostics import HeddleError
+from heddle.support.diagnostics import HeddleError, IRTypeError
 from tests.unit.relay.programs import plain
 
 RNG = np.random.default_rng(11)
@@ -56,6 +56,19 @@ def test_squeeze(axes: tuple[int, ...]) -> None:
     data = floats(1, 3, 1, 1)
     found = run(word("dyn.squeeze", ""), data, ints(*axes))
     np.testing.assert_array_equal(found, np.squeeze(data, axes))
+
+
+@pytest.mark.parametrize("executor", ["debug", "vm"])
+def test_squeeze_of_all_axes_needs_known_sizes(executor: str) -> None:
+    """Which of them are 1 would decide the rank of the result."""
+    text = '#[version = "0.0.5"]\ndef @main(%x: Tensor[(1, ?, 1), float32]) {{ squeeze(%x{}) }}'
+    with pytest.raises(IRTypeError, match=r"R0205.*squeeze: a size of the data is not known"):
+        relay.create_executor(executor, relay.parse(text.format(""))).evaluate()(
+            np.zeros((1, 3, 1), "float32")
+        )
+    mod = relay.parse(text.format(", axis=[0]"))
+    got = relay.create_executor(executor, mod).evaluate()(np.ones((1, 1, 1), "float32"))
+    assert got.numpy().shape == (1, 1)
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 0)])

@@ -92,6 +92,18 @@ def _reshaped_like(given: Given) -> list[Any]:
     return own[:begin] + other[first:last] + own[end:]
 
 
+def _squeezed(given: Given) -> list[int]:
+    """The axes that are named, or all of size 1, which have to be known."""
+    if given["axis"] is not None:
+        return as_list(given["axis"])
+    sizes = [whole(dim) for dim in dims_of(given["data"])]
+    if None in sizes:
+        raise IRTypeError(
+            R0205, "squeeze: a size of the data is not known", help="name the axes of size 1 in `axis`"
+        )
+    return [axis for axis, size in enumerate(sizes) if size == 1]
+
+
 def _bounds(begin: Any, end: Any, size: int) -> tuple[int, int]:
     stop = size if end is None else int(end)
     return int(begin) % (size + 1) if int(begin) < 0 else int(begin), stop + size if stop < 0 else stop
@@ -189,7 +201,7 @@ def _changed_shapes() -> Rows:
             shape=_reshaped_like,
         ),
     )
-    yield "squeeze", alias("squeeze", DATA, (attr("axis", "ints", None),), x="data")
+    yield "squeeze", alias("squeeze", DATA, (attr("axis", "ints", None),), x="data", axis=_squeezed)
     yield "nn.batch_flatten", alias("nn.batch_flatten", DATA)
 
 

@@ -1,0 +1,140 @@
+"""What script text may say, beside the words of its dialects: names, attributes, Python's operators, places."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from heddle.script import from_source
+from heddle.script import tir as T
+from heddle.support.diagnostics import ParseError
+
+GRAPH = """
+@R.function
+def {name}(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+    y = {value}
+    return y
+"""
+CLASS = """
+@I.ir_module
+class {name}:
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return x
+"""
+
+
+def graph(value: str = "R.add(x, x)", name: str = "main") -> str:
+    return GRAPH.format(value=value, name=name)
+
+
+def constant_of(text: str) -> float:
+    """The number that an operand of `main`'s only call is."""
+    found = from_source(graph(f'R.add(x, R.const({text}, "float32"))'))
+    return float(found.body.blocks[0].bindings[0].value.args[1].data.numpy())
+
+
+class Settings:
+    scale = 3.0
+
+    def twice(self) -> float:
+        return 2 * self.scale
+
+
+def test_objects_that_the_caller_names_are_open() -> None:
+    text = graph('R.multiply(x, R.const(own.scale + own.twice(), "float32"))')
+    found = from_source(text, {"own": Settings()})
+    assert float(found.body.blocks[0].bindings[0].value.args[1].data.numpy()) == 9.0
+    with pytest.raises(ParseError, match=r"I0602.*numpy"):
+        from_source(
+            graph('R.const(R.const(own.scale, "float32").data.numpy(), "float32")'), {"own": Settings()}
+        )
+
+
+def test_a_local_name_does_not_open_what_it_hides() -> None:
+    text = """
+@R.function
+def main(own: R.Tensor((2,), "float32")):
+    y = R.const(own.span.source, "float32")
+    return y
+"""
+    with pytest.raises(ParseError, match=r"I0602"):
+        from_source(text, {"own": Settings()})
+
+
+def test_text_of_the_running_program_reaches_all_that_it_names() -> None:
+    rows = np.arange(3)
+
+    @T.prim_func
+    def fill(A: T.Buffer((3,), "int64")):
+        for i in range(rows.size):
+            A[i] = T.int64(rows.dtype.itemsize)
+
+    assert "T.int64(8)" in fill.script() or "= 8" in fill.script()
+
+
+def test_fields_of_nodes_are_words() -> None:
+    text = """
+@T.prim_func
+def k(A: T.Buffer((4, 6), "float32")):
+    for i in range(A.shape[1]):
+        A[0, i] = T.Cast(A.dtype, i * A.ndim)
+"""
+    assert "range(6)" in from_source(text).script()
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("0 and 1 // 0", 0),
+        ("2 or 1 // 0", 2),
+        ("0 or 5", 5),
+        ("{**{'a': 1}, 'b': 2, **{'a': 3}}['a']", 3),
+        ("(True and False or 4)", 4),
+    ],
+)
+def test_python_values(text: str, value: float) -> None:
+    assert constant_of(text) == value
+
+
+@pytest.mark.parametrize("text", ["1 in (1, 2)", "1 not in (1, 2)"])
+def test_membership_is_refused_by_name(text: str) -> None:
+    with pytest.raises(ParseError, match=r"I0601.*`in` is not part"):
+        constant_of(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CLASS.format(name="A") + CLASS.format(name="B"),
+        CLASS.format(name="A") + graph(),
+        graph() + CLASS.format(name="A"),
+        graph() + graph(),
+        CLASS.format(name="A")
+        + '    @R.function\n    def main(x: R.Tensor((2,), "float32")):\n        return x\n',
+    ],
+    ids=[
+        "two classes",
+        "a function behind a class",
+        "a class behind a function",
+        "twins",
+        "twins in a class",
+    ],
+)
+def test_nothing_of_a_text_is_dropped(text: str) -> None:
+    with pytest.raises(ParseError, match=r"I0601.*(one too many|two functions)"):
+        from_source(text)
+
+
+def test_private_functions_are_known_by_their_names() -> None:
+    text = graph() + graph(name="other")
+    mod = from_source(text.replace("@R.function", "@R.function(private=True)"))
+    assert [var.name_hint for var in mod.functions] == ["main", "other"]
+    assert "def other" in mod.script()
+
+
+def test_places_count_characters() -> None:
+    line = '    y = R.add(x, R.const(len("äöü€"), "float32") + nothing)'
+    with pytest.raises(ParseError, match="nothing") as info:
+        from_source(graph().replace("    y = R.add(x, x)", line))
+    assert f":4:{line.index('nothing') + 1}" in str(info.value)
