@@ -17,6 +17,7 @@ from heddle.arith.facts import LIMIT, Knowledge
 from heddle.arith.linear import LinearForm, Term
 from heddle.arith.prover import is_nonneg
 from heddle.prim.nodes import FloorDiv, FloorMod, IntImm
+from heddle.prim.values import int_range
 
 PROOF_DEPTH = 3
 
@@ -25,7 +26,7 @@ def floordiv_form(know: Knowledge, a: LinearForm, b: LinearForm) -> LinearForm:
     """a // b. The divisor is taken not to be zero; a constant zero divisor is left as written."""
     if b.terms:
         return _symbolic(know, a, b)[0]
-    if b.const == 0:
+    if b.const == 0 or _cannot_be_turned(a, b):
         return _atom(know, FloorDiv, a, b)
     return _div_const(know, a, b.const) if b.const > 0 else _div_const(know, a.scaled(-1), -b.const)
 
@@ -34,11 +35,17 @@ def floormod_form(know: Knowledge, a: LinearForm, b: LinearForm) -> LinearForm:
     """a % b, with the divisor's sign."""
     if b.terms:
         return _symbolic(know, a, b)[1]
-    if b.const == 0:
+    if b.const == 0 or _cannot_be_turned(a, b):
         return _atom(know, FloorMod, a, b)
     return (
         _mod_const(know, a, b.const) if b.const > 0 else _mod_const(know, a.scaled(-1), -b.const).scaled(-1)
     )
+
+
+def _cannot_be_turned(a: LinearForm, b: LinearForm) -> bool:
+    """Whether a negative divisor has to stay: -a // -b could overflow where a // b does not, or -b does."""
+    half = int_range(a.dtype)[1] // 2
+    return b.const < 0 and max(abs(a.const), -b.const) > half
 
 
 def _atom(know: Knowledge, cls: Any, a: LinearForm, b: LinearForm) -> LinearForm:
