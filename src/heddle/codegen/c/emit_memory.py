@@ -147,6 +147,10 @@ class MemoryEmitter(ExprEmitter):
         mask = None
         if node.predicate is not None and made is not None:
             mask = self.in_array(node.predicate, "mask")
+        if made is not None and any(isinstance(part, (BufferLoad, Shuffle, Call)) for part in walk(index)):
+            places = Var("places", index.dtype)
+            self.env[places] = self.in_array(index, "places")
+            index = places
         with self.each_lane(count):
             value = f"{made.array}[{self.lane}]" if made is not None else self.emit(node.value)
             if node.predicate is None:
