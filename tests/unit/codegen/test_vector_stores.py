@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from heddle.prim.nodes import Var, constant
+from heddle.prim.ops import select
+from heddle.runtime.dtype import DataType
 from heddle.script import from_source
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
+from heddle.tir.nodes import BufferLoad, BufferStore, For, ForKind, PrimFunc, decl_buffer, seq
 from tests.fuzz.numbers import compiled_for
 from tests.unit.codegen.kernel_runner import Kernels
 
@@ -38,3 +42,30 @@ def k(A: T.Buffer((8,), "int32"), B: T.Buffer((8,), "int32")):
         run_primfunc(func, wanted, b.copy())
         kernels("k", got, b.copy())
         np.testing.assert_array_equal(got, wanted)
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -opt-level=0", "c"])
+@pytest.mark.parametrize("dtype", ["int32", "float32", "bool", "bfloat16"])
+def test_scalars_with_a_condition(dtype: str, target: str) -> None:
+    """What does not hold is not written, and reads 0 without looking: the place may be out of the buffer."""
+    n, i = 6, Var("i", "int64")
+    data, found, kept = (decl_buffer((n,), dtype, name) for name in ("data", "found", "kept"))
+    mask = decl_buffer((n,), "bool", "mask")
+    holds = BufferLoad(mask, (i,))
+    far = select(holds, i, constant(1 << 40, "int64"))
+    body = seq(
+        BufferStore(found, BufferLoad(data, (far,), holds), (i,)),
+        BufferStore(kept, BufferLoad(data, (i,)), (far,), holds),
+    )
+    func = PrimFunc(
+        (data, mask, found, kept),
+        For(i, constant(0, "int64"), constant(n, "int64"), ForKind.SERIAL, body),
+        attrs={"global_symbol": "k"},
+    )
+    rng = np.random.default_rng(4)
+    given = rng.integers(0, 9, n).astype(DataType(dtype).numpy())
+    where = np.array([True, False, True, True, False, False])
+    made, left = np.ones(n, given.dtype), np.ones(n, given.dtype)
+    Kernels(compiled_for({"k": func}, Target(target)))("k", given, where, made, left)
+    np.testing.assert_array_equal(made, np.where(where, given, 0).astype(given.dtype))
+    np.testing.assert_array_equal(left, np.where(where, given, np.ones(n, given.dtype)))

@@ -113,13 +113,23 @@ class MemoryEmitter(ExprEmitter):
         if node.predicate is None:
             return self.out.value(f"load {ty}, ptr {address}, align {align}{suffix}")
         if node.dtype.lanes == 1:
-            raise UsageError(
-                G0101, f"a scalar load from {node.buffer.name!r} has a predicate", span=node.span
-            )
+            return self._load_where(self.emit(node.predicate), ty, f"ptr {address}, align {align}{suffix}")
         mask, mask_ty = self.emit(node.predicate), register_type(node.predicate.dtype)
         callee = self.module.declare(f"llvm.masked.load.{mangle(ty)}.p0", ty, ["ptr", mask_ty, ty])
         arguments = f"ptr align {align} {address}, {mask_ty} {mask}, {ty} zeroinitializer"
         return self.out.value(f"call {ty} {callee}({arguments}){suffix}")
+
+    def _load_where(self, condition: str, ty: str, place: str) -> str:
+        """A scalar from memory where a condition holds; 0 where it does not, and nothing is read."""
+        before, read, end = (self.out.label(hint) for hint in ("before", "read", "loaded"))
+        self.out.terminate(f"br label %{before}")
+        self.out.start(before)
+        self.out.branch(condition, read, end)
+        self.out.start(read)
+        loaded = self.out.value(f"load {ty}, {place}")
+        self.out.terminate(f"br label %{end}")
+        self.out.start(end)
+        return self.out.value(f"phi {ty} [ {loaded}, %{read} ], [ zeroinitializer, %{before} ]")
 
     def _may_shuffle(self, node: BufferLoad, index: PrimExpr) -> bool:
         is_plain = node.predicate is None and node.buffer.dtype.lanes == 1
@@ -172,10 +182,23 @@ class MemoryEmitter(ExprEmitter):
         if predicate is None:
             self.out.effect(f"store {ty} {operand}, ptr {address}, align {align}{suffix}")
             return
+        if value.dtype.lanes == 1:
+            self._store_where(
+                self.emit(predicate), f"store {ty} {operand}, ptr {address}, align {align}{suffix}"
+            )
+            return
         mask, mask_ty = self.emit(predicate), register_type(predicate.dtype)
         callee = self.module.declare(f"llvm.masked.store.{mangle(ty)}.p0", "void", [ty, "ptr", mask_ty])
         arguments = f"{ty} {operand}, ptr align {align} {address}, {mask_ty} {mask}"
         self.out.effect(f"call void {callee}({arguments}){suffix}")
+
+    def _store_where(self, condition: str, store: str) -> None:
+        write, end = self.out.label("write"), self.out.label("stored")
+        self.out.branch(condition, write, end)
+        self.out.start(write)
+        self.out.effect(store)
+        self.out.terminate(f"br label %{end}")
+        self.out.start(end)
 
     def _scatter(
         self, buffer: Buffer, index: PrimExpr, value: tuple[str, str], predicate: PrimExpr | None
