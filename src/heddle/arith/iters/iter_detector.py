@@ -22,7 +22,7 @@ from heddle.prim.nodes import (
     constant,
     is_const_int,
 )
-from heddle.prim.ops import ceildiv, conjuncts, maximum, minimum
+from heddle.prim.ops import ceildiv, conjuncts, maximum, minimum, multiply
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 
@@ -50,7 +50,7 @@ class IterMapDetector:
         self.exact = exact
         self.constraints: list[_Constraint] = []
         self._vars: dict[Var, IterSumExpr] = {}
-        self._fused: list[tuple[tuple[IterSplitExpr, ...], IterMark]] = []
+        self._fused: list[IterMark] = []
         self.var_marks: list[IterMark] = []
         for var, dom in input_iters.items():
             low, extent = analyzer.simplify(dom.min), analyzer.simplify(dom.extent)
@@ -120,6 +120,9 @@ class IterMapDetector:
             and self.same(a.extent, b.extent)
         )
 
+    def _same_term(self, a: IterSplitExpr, b: IterSplitExpr) -> bool:
+        return self._same_digit(a, b) and self.same(a.scale, b.scale)
+
     def _times(self, a: IterSumExpr, factor: PrimExpr) -> IterSumExpr:
         args = tuple(
             IterSplitExpr(arg.source, arg.lower_factor, arg.extent, self.simplify(arg.scale * factor))
@@ -151,7 +154,12 @@ class IterMapDetector:
         return not is_const_int(c, 0) and is_const_int(self.simplify(value % c), 0)
 
     def _digit(self, split: IterSplitExpr, c: PrimExpr, is_quotient: bool) -> IterSplitExpr | None:
-        """The quotient or rest of a split by c; None where it is zero."""
+        """The quotient or rest of a split by c; None where it is zero.
+
+        With c = scale * k, (digit * scale) // c = digit // k and (digit * scale) % c = digit % k * scale;
+        for k < 0 the quotient would be -ceil(digit / -k), which is no digit. Where k does not divide the
+        extent, `source // lower % extent // k` is a digit of the source only if nothing lies above this one.
+        """
         mark, lower, extent, scale = split.source, split.lower_factor, split.extent, split.scale
         one = constant(1, extent.dtype)
         if self._divides(c, scale):
@@ -161,17 +169,23 @@ class IterMapDetector:
         if not self._divides(scale, c):
             raise NotAffineError("a scale neither divides a divisor nor is divided by it")
         c = self.simplify(c // scale)
+        if not self.analyzer.can_prove_greater_equal(c, 0):
+            raise NotAffineError("a divisor and a scale may have different signs")
         if self._at_most(extent, c):
             return None if is_quotient else split
         if self._divides(c, extent):
             rest = self.simplify(extent // c)
-        elif self.exact:
+        elif self.exact or not self._is_coarsest(split):
             raise NotAffineError("a divisor does not divide the extent of an iterator")
         else:
             rest = self.simplify((extent + c - 1) // c)
         if is_quotient:
             return IterSplitExpr(mark, self.simplify(lower * c), rest, one)
         return IterSplitExpr(mark, lower, c, scale)
+
+    def _is_coarsest(self, split: IterSplitExpr) -> bool:
+        """Whether the digit reaches the end of its iterator, so that it is what a division leaves."""
+        return self._at_most(split.source.extent, multiply(split.lower_factor, split.extent))
 
     def _at_most(self, a: PrimExpr, b: PrimExpr) -> bool:
         return self.analyzer.can_prove(a <= b)
@@ -237,21 +251,25 @@ class IterMapDetector:
                 if not self.analyzer.can_prove_greater_equal(offset, 0):
                     offset = self.simplify(maximum(offset, 0))
             extent = self.simplify(high - offset)
-        for known, mark in self._fused:
-            if len(known) == len(args) and all(
-                self._same_digit(a, b) and self.same(a.scale, b.scale)
-                for a, b in zip(known, args, strict=True)
+        base = self.simplify(offset * -1)
+        for mark in self._fused:  # a predicate may fuse the splits before it bounds them: not the same mark
+            sums: Any = mark.source
+            if (
+                len(sums.args) == len(args)
+                and all(self._same_term(a, b) for a, b in zip(sums.args, args, strict=True))
+                and self.same(sums.base, base)
+                and self.same(mark.extent, extent)
             ):
                 return mark, offset
-        mark = IterMark(IterSumExpr(args, self.simplify(offset * -1)), extent)
-        self._fused.append((args, mark))
+        mark = IterMark(IterSumExpr(args, base), extent)
+        self._fused.append(mark)
         return mark, offset
 
     def _constraint_of(self, args: tuple[IterSplitExpr, ...]) -> _Constraint | None:
         """The constraint on exactly these splits, with these scales."""
         for item in self.constraints:
             if len(item.args) == len(args) and all(
-                any(self._same_digit(a, b) and self.same(a.scale, b.scale) for b in item.args) for a in args
+                any(self._same_term(a, b) for b in item.args) for a in args
             ):
                 return item
         return None
@@ -325,7 +343,7 @@ class IterMapDetector:
         for item in self.constraints:
             if not any(
                 len(args) == len(item.args)
-                and all(any(self._same_digit(a, b) for b in args) for a in item.args)
+                and all(any(self._same_term(a, b) for b in args) for a in item.args)
                 for args in fused
             ):
                 raise NotAffineError("a predicate bounds a sum that is no part of the indices")
