@@ -24,6 +24,7 @@ from heddle.prim import ops
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm, Range, SizeVar, Var
 from heddle.prim.substitute import free_vars
+from heddle.support.diagnostics import UsageError
 
 I, J, K, F = (Var(name, "int64") for name in "ijkf")
 N, M = SizeVar("n"), SizeVar("m")
@@ -220,3 +221,29 @@ def test_subspace_divide(bindings: Any, iters: Any, inner: Any, predicate: Any) 
 def test_subspace_must_be_the_finest_digits() -> None:
     assert subspace_divide([I * 8 + J], {I: dom(3), J: dom(8)}, [I]) == []
     assert subspace_divide([I * 8 + J], {I: dom(3), J: dom(8)}, [J], I * 8 + J < 20) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        ("bijectiv", "did you mean 'bijective'?"),
+        ("Surjectve", "did you mean 'surjective'?"),
+        ("no-check", "did you mean 'nocheck'?"),
+        ("all", "the levels are bijective, surjective, nocheck"),
+        (2, "expected one of IterMapLevel (Bijective, Surjective, NoCheck), got 2"),
+        (None, "got None"),
+    ],
+)
+def test_a_misspelt_level_is_an_error(level: Any, text: str) -> None:
+    """Not the level that checks nothing."""
+    for call in (detect_iter_map, iter_map_simplify):
+        with pytest.raises(UsageError, match="A0102") as error:
+            call([I], {I: dom(4)}, check_level=level)
+        assert text in str(error.value)
+    with pytest.raises(UsageError, match="A0102"):
+        subspace_divide([I], {I: dom(4)}, [I], check_level=level)
+
+
+@pytest.mark.parametrize("level", list(IterMapLevel))
+def test_levels_by_name(level: IterMapLevel) -> None:
+    assert IterMapLevel.from_str(level.name) is IterMapLevel.from_str(level.name.upper()) is level

@@ -13,9 +13,11 @@ from dataclasses import field
 from typing import Any
 
 from heddle.arith.analyzer import Analyzer
+from heddle.arith.codes import A0102
 from heddle.arith.iters.iter_detector import IterMapDetector, NotAffineError, const_scale
 from heddle.arith.iters.iter_nodes import IterMapLevel, IterSumExpr, iter_value
 from heddle.prim.nodes import PrimExpr, Range, Var, as_expr, constant
+from heddle.support.diagnostics import UsageError
 from heddle.support.frozen import frozen
 
 
@@ -36,7 +38,13 @@ def _analyzer_for(input_iters: Mapping[Var, Range], analyzer: Analyzer | None) -
 
 
 def _level(level: IterMapLevel | str) -> IterMapLevel:
-    return IterMapLevel.from_str(level) if isinstance(level, str) else IterMapLevel(level)
+    """Raises: UsageError A0102 for what is no level."""
+    if isinstance(level, str):
+        return IterMapLevel.from_str(level)
+    if level not in list(IterMapLevel):
+        named = ", ".join(known.name for known in IterMapLevel)
+        raise UsageError(A0102, f"expected one of IterMapLevel ({named}), got {level!r}")
+    return IterMapLevel(level)
 
 
 def detect_iter_map(
@@ -47,7 +55,10 @@ def detect_iter_map(
     simplify_trivial_iterators: bool = True,
     analyzer: Analyzer | None = None,
 ) -> IterMapResult:
-    """Each index as a fused sum of digits of the iterators, for points where the predicate holds."""
+    """Each index as a fused sum of digits of the iterators, for points where the predicate holds.
+
+    Raises: UsageError A0102 where `check_level` is no level.
+    """
     level = _level(check_level)
     known = _analyzer_for(input_iters, analyzer)
     exact = level is not IterMapLevel.NoCheck

@@ -13,11 +13,13 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 from typing import Any
 
+from heddle.arith.codes import A0102
 from heddle.ir.expr import Expr
 from heddle.ir.node import derived, node
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.prim.ops import add, floordiv, floormod, multiply
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError, did_you_mean
 
 
 class IterMapLevel(IntEnum):
@@ -29,10 +31,12 @@ class IterMapLevel(IntEnum):
 
     @staticmethod
     def from_str(name: str) -> IterMapLevel:
-        """The level that a name says, in any case; a name of no level gives NoCheck."""
-        return {"bijective": IterMapLevel.Bijective, "surjective": IterMapLevel.Surjective}.get(
-            name.lower(), IterMapLevel.NoCheck
-        )
+        """The level that a name says, in any case. Raises: UsageError A0102 for a name of no level."""
+        levels = {level.name.lower(): level for level in IterMapLevel}
+        if name.lower() not in levels:
+            help = did_you_mean(name.lower(), levels) or f"the levels are {', '.join(levels)}"
+            raise UsageError(A0102, f"no level of iterator maps is called {name!r}", help=help)
+        return levels[name.lower()]
 
 
 class IterMapExpr(PrimExpr):
