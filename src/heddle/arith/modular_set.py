@@ -10,10 +10,13 @@ from collections.abc import Callable
 from math import gcd
 from typing import Any
 
+from heddle.arith.const_int_bound import bound_of
 from heddle.arith.facts import Knowledge
 from heddle.arith.linear import LinearForm
 from heddle.arith.terms import is_index_dtype
 from heddle.prim.nodes import Add, Call, Cast, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Select, Sub
+from heddle.prim.values import int_range
+from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 
 Residue = tuple[int, int]
@@ -100,8 +103,20 @@ def _call(know: Knowledge, node: Call) -> Residue:
     if node.op.name == "tir.if_then_else":
         return _union(modular_of(know, node.args[1]), modular_of(know, node.args[2]))
     if node.op.name == "tir.shift_left" and isinstance(node.args[1], IntImm):
-        return _multiply(modular_of(know, node.args[0]), (0, 1 << min(node.args[1].value, 63)))
+        return _shift_left(know, node.args[0], node.args[1].value, node.dtype)
     return ANY
+
+
+def _shift_left(know: Knowledge, operand: Any, count: int, dtype: DataType) -> Residue:
+    """operand * 2**count, less a multiple of 2**bits where it does not fit; 0 for a count that is negative or
+    as great as the width, as `prim.values` has it."""
+    if not 0 <= count < dtype.bits:
+        return (0, 0)
+    coeff, base = _multiply(modular_of(know, operand), (0, 1 << count))
+    (low, high), (least, most) = bound_of(know, operand), int_range(dtype)
+    if least <= low << count and high << count <= most:
+        return coeff, base
+    return residue(gcd(coeff, 1 << dtype.bits), base)
 
 
 _RULES: dict[type, Callable[[Knowledge, Any], Residue]] = {
