@@ -122,25 +122,27 @@ class StatementReader(CallReader):
     def _set(self, target: ast.Name, value: t.Expr, node: ast.stmt) -> t.Stmt:
         if value.type == _NOTHING or isinstance(value.type, TupleType):
             self.refuse(Y0202, "expected one value", node)
+        self._take(target, value.type, node)
+        return t.Assign(line=node.lineno, name=target.id, value=value)
+
+    def _take(self, target: ast.Name, kind: Type, node: ast.AST) -> None:
+        """A local gets a value of a type. It has no name of the module: constants are looked up there."""
         if target.id not in self.types and self.scope.find(target) is not None:
             self.refuse(Y0101, f"{target.id!r} is a name of the module: a local needs another", target)
-        known = self.types.setdefault(target.id, value.type)
-        if known != value.type:
-            self.refuse(Y0202, f"{target.id!r} is {known!r}, got {value.type!r}", node)
+        known = self.types.setdefault(target.id, kind)
+        if known != kind:
+            self.refuse(Y0202, f"{target.id!r} is {known!r}, got {kind!r}", node)
         self.assigned.add(target.id)
-        return t.Assign(line=node.lineno, name=target.id, value=value)
 
     def _unpack(self, target: ast.Tuple, value: ast.expr, node: ast.stmt) -> t.Stmt:
         read = self.value(value)
-        names = [item.id for item in target.elts if isinstance(item, ast.Name)]
+        names = [item for item in target.elts if isinstance(item, ast.Name)]
         kinds = read.type.elements if isinstance(read.type, TupleType) else ()
         if not kinds or len(kinds) != len(target.elts) or len(names) != len(kinds):
             self.refuse(Y0202, f"{read.type!r} cannot be unpacked into {ast.unparse(target)}", node)
-        for name, kind, item in zip(names, kinds, target.elts, strict=True):
-            if self.types.setdefault(name, kind) != kind:
-                self.refuse(Y0202, f"{name!r} is {self.types[name]!r}, got {kind!r}", item)
-            self.assigned.add(name)
-        return t.Unpack(line=node.lineno, names=tuple(names), value=read)
+        for name, kind in zip(names, kinds, strict=True):
+            self._take(name, kind, name)
+        return t.Unpack(line=node.lineno, names=tuple(name.id for name in names), value=read)
 
     # ---- control flow
 

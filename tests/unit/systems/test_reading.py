@@ -15,6 +15,10 @@ class Pair(Struct):
 count = Global(u64)
 @external
 def read(pair: Pointer[Pair]) -> u64: ...
+SIZE = 4
+@native
+def two(x: u64) -> tuple[u64, u64]:
+    return x, x
 """
 
 WRONG = [
@@ -25,6 +29,9 @@ WRONG = [
     ("Y0101", "x = 0 < number < 3", "comparisons are not chained"),
     ("Y0101", "number", "the value is not used"),
     ("Y0101", "count = number", "'count' is a name of the module"),
+    ("Y0101", "SIZE, other = two(number)", "'SIZE' is a name of the module"),
+    ("Y0101", "other, count = two(number)", "'count' is a name of the module"),
+    ("Y0101", "min, other = two(number)", "'min' is a name of the module"),
     ("Y0101", "x: u64", "a declaration names a local and its value"),
     ("Y0201", "x = numbre + 1", "name 'numbre' is not defined"),
     ("Y0201", "x = Pair", "'Pair' is no value"),
