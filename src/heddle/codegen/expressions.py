@@ -41,6 +41,12 @@ def plain_int(expr: PrimExpr) -> IntImm | None:
     return inner if isinstance(inner, IntImm) else None
 
 
+def does_not_overflow(dtype: DataType, in_index: bool) -> bool:
+    """Whether sums and products of a dtype are those of the integers: of signed ones of at least 32 bits, in
+    indices and bounds. All others wrap."""
+    return in_index and dtype.is_signed and dtype.bits >= 32
+
+
 def fits_without_saturation(value: PrimExpr, target: DataType) -> bool:
     """Whether a float that is not NaN is in the range of an integer dtype once its fraction is dropped."""
     (low, high), (least, greatest) = int_range(target), float_bounds(value)
@@ -57,7 +63,10 @@ def float_bounds(expr: PrimExpr) -> tuple[float, float]:
     if isinstance(expr, Let):
         return float_bounds(expr.body)
     if isinstance(expr, Cast) and (expr.value.dtype.is_int or expr.value.dtype.is_bool):
-        return int_range(expr.value.dtype.element) if expr.dtype.bits >= 32 else _ANY
+        if expr.dtype.bits < 32:
+            return _ANY
+        low, high = map(expr.dtype.element.numpy().type, int_range(expr.value.dtype.element))
+        return float(low), float(high)  # rounded as the value: the greatest int32 is 2**31 in float32
     if isinstance(expr, Call) and expr.op.name in _ROUNDINGS:
         argument = expr.args[0]
         assert isinstance(argument, PrimExpr)

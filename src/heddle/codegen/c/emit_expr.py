@@ -20,7 +20,7 @@ from typing import Any
 from heddle.codegen.c.types import element_type, float_literal, int_literal, suffix
 from heddle.codegen.c.writer import FunctionWriter, bare
 from heddle.codegen.codes import G0101
-from heddle.codegen.expressions import is_speculatable, plain_int, product_in_sum
+from heddle.codegen.expressions import does_not_overflow, is_speculatable, plain_int, product_in_sum
 from heddle.ir.visitor import Dispatch
 from heddle.prim.nodes import (
     EQ,
@@ -206,7 +206,7 @@ class ExprEmitter(Dispatch):
     def _integer(self, kind: type, a: str, b: str, dtype: DataType) -> str:
         """A sum, difference or product of integers."""
         plain = f"({a} {_SIGNS[kind]} {b})"
-        if self._in_index and dtype.is_signed and dtype.bits >= 32:
+        if does_not_overflow(dtype, self._in_index):
             return plain
         return self.wrapped(f"heddle_{_NAMES[kind]}_{suffix(dtype)}({a}, {b})", dtype)
 

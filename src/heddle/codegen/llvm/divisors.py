@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from heddle.codegen.expressions import plain_int
+from heddle.codegen.expressions import does_not_overflow, plain_int
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import (
     EQ,
@@ -68,11 +68,12 @@ class Divisors:
         if isinstance(expr, Max):
             return any(isinstance(side, IntImm) and side.value > 0 for side in (expr.a, expr.b))
         if isinstance(expr, Mul):
-            return in_index and all(self._is_nonzero(side, in_index) for side in (expr.a, expr.b))
+            no_wrap = does_not_overflow(expr.dtype, in_index)
+            return no_wrap and all(self._is_nonzero(side, in_index) for side in (expr.a, expr.b))
         if isinstance(expr, Add):
             sides = (expr.a, expr.b)
             return (
-                in_index
+                does_not_overflow(expr.dtype, in_index)
                 and all(self._is_nonnegative(side) for side in sides)
                 and any(self._is_nonzero(side, in_index) for side in sides)
             )

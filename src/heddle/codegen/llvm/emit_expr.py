@@ -23,7 +23,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from heddle.codegen.codes import G0101
-from heddle.codegen.expressions import fits_without_saturation, is_speculatable, plain_int, product_in_sum
+from heddle.codegen.expressions import (
+    does_not_overflow,
+    fits_without_saturation,
+    is_speculatable,
+    plain_int,
+    product_in_sum,
+)
 from heddle.codegen.llvm.divisors import Divisors
 from heddle.codegen.llvm.types import (
     element_type,
@@ -247,8 +253,7 @@ class ExprEmitter(Dispatch):
 
     def visit_Let(self, node: Let) -> str:
         self.env[node.var] = self.emit(node.value)
-        if self.is_nonnegative(node.value):
-            self.nonnegative.add(node.var)
+        self.note_sign(node.var, node.value)
         return self.emit(node.body)
 
     def visit_Select(self, node: Select) -> str:
@@ -276,7 +281,7 @@ class ExprEmitter(Dispatch):
         if not (dtype.is_int or dtype.is_bool):
             return self.default(node)
         if kind in _INT_OPS:
-            wrap = " nsw" if self._in_index and dtype.is_signed and dtype.bits >= 32 else ""
+            wrap = " nsw" if does_not_overflow(dtype, self._in_index) else ""
             return self.out.value(f"{_INT_OPS[kind]}{wrap} {ty} {a}, {b}")
         return self._divide(node, a, b, ty)
 
@@ -352,10 +357,13 @@ class ExprEmitter(Dispatch):
         return self._quotients[key]
 
     def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:
-        """A signed division that rounds to zero. Of values, the least integer divided by -1 wraps, where
-        processors would stop the program.
+        """A signed division that rounds to zero. The least integer divided by -1 wraps, where processors
+        would stop the program; divisors in indices are not -1 unless they are constants.
         """
         divisor, element, lanes = plain_int(node.b), element_type(node.dtype.element), node.dtype.lanes
+        if divisor is not None and divisor.value == -1:
+            zero = splat(element, "0", lanes)
+            return zero if op == "srem" else self.out.value(f"sub {ty} {zero}, {a}")
         if self._in_index or divisor is not None:
             return self._quotient(op, ty, a, b, divisor)
         bools = register_type(DataType("bool").with_lanes(lanes))
@@ -555,32 +563,53 @@ class ExprEmitter(Dispatch):
 
     # ---- what is known of signs
 
+    def note_sign(self, var: Var, value: PrimExpr) -> None:
+        """Note whether what a variable is bound to can be negative."""
+        (self.nonnegative.add if self.is_nonnegative(value) else self.nonnegative.discard)(var)
+
     def is_nonnegative(self, expr: PrimExpr) -> bool:
-        """Whether no lane can be negative, as its parts tell; False says nothing. Indices do not overflow."""
+        """Whether no lane can be negative, as its parts tell; False says nothing. What may wrap may be
+        negative: all arithmetic but that of indices of at least 32 bits."""
         if isinstance(expr, IntImm):
             return expr.value >= 0
+        if expr.dtype.is_unsigned:
+            return True
         if isinstance(expr, Var):
             return expr in self.nonnegative or expr.is_size
         if isinstance(expr, Broadcast):
             return self.is_nonnegative(expr.value)
         if isinstance(expr, Ramp):
-            return self.is_nonnegative(expr.base) and self.is_nonnegative(expr.stride)
+            does_not_wrap = does_not_overflow(expr.dtype, self._in_index) or _has_room(expr)
+            return does_not_wrap and self.is_nonnegative(expr.base) and self.is_nonnegative(expr.stride)
         if isinstance(expr, FloorMod):
             return self.is_nonnegative(expr.b)
         if isinstance(expr, (Add, Mul)):
-            wide = expr.dtype.bits >= 32 and self._in_index
-            return wide and self.is_nonnegative(expr.a) and self.is_nonnegative(expr.b)
+            no_wrap = does_not_overflow(expr.dtype, self._in_index)
+            return no_wrap and self.is_nonnegative(expr.a) and self.is_nonnegative(expr.b)
         if isinstance(expr, (FloorDiv, Div, Mod, Min)):
             return self.is_nonnegative(expr.a) and self.is_nonnegative(expr.b)
         if isinstance(expr, Max):
             return self.is_nonnegative(expr.a) or self.is_nonnegative(expr.b)
         if isinstance(expr, Cast):
-            grows = expr.value.dtype.is_int and expr.value.dtype.bits <= expr.dtype.bits
-            return grows and (
-                self.is_nonnegative(expr.value)
-                or (expr.value.dtype.bits < expr.dtype.bits and expr.value.dtype.is_unsigned)
-            )
-        return expr.dtype.is_unsigned
+            return self._is_nonnegative_cast(expr.value, expr.dtype)
+        return False
+
+    def _is_nonnegative_cast(self, value: PrimExpr, target: DataType) -> bool:
+        """Whether a value is not negative as a signed integer: unsigned ones need a bit more for that."""
+        source = value.dtype
+        if not source.is_int or not target.is_signed:
+            return False
+        if source.is_unsigned:
+            return source.bits < target.bits
+        return source.bits <= target.bits and self.is_nonnegative(value)
+
+
+def _has_room(ramp: Ramp) -> bool:
+    """Whether all lanes of a constant ramp are numbers of its dtype."""
+    low, high = int_range(ramp.dtype.element)
+    if not (isinstance(ramp.base, IntImm) and isinstance(ramp.stride, IntImm)):
+        return False
+    return low <= ramp.base.value + ramp.stride.value * (ramp.lanes - 1) <= high
 
 
 def _conversion(source: DataType, target: DataType) -> str | None:

@@ -65,8 +65,7 @@ class StmtEmitter(MemoryEmitter):
     def visit_Bind(self, node: Bind) -> None:
         self.env[node.var] = self.emit(node.value)
         self.divisors.values[node.var] = node.value
-        if self.is_nonnegative(node.value):
-            self.nonnegative.add(node.var)
+        self.note_sign(node.var, node.value)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
         index = self.flat_index(node.buffer, node.indices)
@@ -245,8 +244,7 @@ class StmtEmitter(MemoryEmitter):
         self.out.start(body)
         known = frozenset(self.env)
         self.env[node.loop_var] = counter
-        if self.is_nonnegative(node.min):
-            self.nonnegative.add(node.loop_var)
+        self.note_sign(node.loop_var, node.min)
         nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with (
             self.open_loop(node.loop_var) as state,
