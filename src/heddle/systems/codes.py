@@ -71,8 +71,8 @@ Y0406 = declare_code("Y0406", "threads wait for each other", "No thread of the s
 Y0407 = declare_code(
     "Y0407",
     "operation is undefined",
-    "A division by zero, a shift by the width or more, a call of what is no function, or a lock that its "
-    "holder takes again.",
+    "A division by zero, a shift by the width or more, a call of what is no function or one of another type, "
+    "a copy between bytes that overlap, or a lock that its holder takes again.",
 )
 Y0408 = declare_code("Y0408", "read of unset memory", "Nothing was written to these bytes yet.")
 Y0409 = declare_code(

@@ -119,10 +119,10 @@ class Evaluator:
         to, source = self.number(node.to, frame), self.number(node.source, frame)
         count = 1 if node.count is None else self.number(node.count, frame)
         size = node.size_bytes * count
-        self._machine.step()
-        if count < 0:
-            self._machine.fail(Y0401, f"cannot copy {count} elements")
-        if size:
+        if self._moves(size, f"cannot copy {count} elements"):
+            if 0 < abs(to - source) < size:
+                message = f"cannot copy {size} bytes from {source:#x} to {to:#x}: the two overlap"
+                self._machine.fail(Y0407, message)
             self._machine.memory.copy(to, source, size)
             self._machine.touch(source, size, writes=False)
             self._machine.touch(to, size, writes=True)
@@ -131,11 +131,19 @@ class Evaluator:
     def _Fill(self, node: t.Fill, frame: Frame) -> Value:
         to, byte = self.number(node.to, frame), self.number(node.byte, frame)
         count = self.number(node.count, frame)
-        self._machine.step()
-        self._machine.memory.range(to, count, 1, "write")
-        self._machine.memory.write(to, bytes([byte]) * count)
-        self._machine.touch(to, count, writes=True)
+        if self._moves(count, f"cannot fill {count} bytes"):
+            self._machine.memory.range(to, count, 1, "write")
+            self._machine.memory.write(to, bytes([byte]) * count)
+            self._machine.touch(to, count, writes=True)
         return 0
+
+    def _moves(self, size_bytes: int, refusal: str) -> bool:
+        """Whether a copy or fill touches memory: no bytes may lie anywhere, at null, too. Fails with Y0401
+        for a negative number of them."""
+        self._machine.step()
+        if size_bytes < 0:
+            self._machine.fail(Y0401, refusal)
+        return size_bytes > 0
 
     # ---- arithmetic
 

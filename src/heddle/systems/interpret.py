@@ -15,6 +15,7 @@ says that another order could go wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -28,7 +29,7 @@ from heddle.systems.races import Races
 from heddle.systems.running import Value
 from heddle.systems.simulated_memory import Block, SimulatedMemory
 from heddle.systems.simulated_threads import Frame, Scheduler, SimulatedThread
-from heddle.systems.types import FunctionType, Sized, StructType
+from heddle.systems.types import FunctionType, Sized, StructType, passes_alike
 from heddle.systems.words import NativeFunction
 
 Model = Callable[..., Value | None]
@@ -76,6 +77,7 @@ class Machine:
         self._counted = counted
         self._codes: dict[int, Callable[..., Value]] = {}
         self._code_of: dict[str, int] = {}
+        self._signatures: dict[int, FunctionType] = {}
         self._evaluator = Evaluator(self)
         self._globals = {name: self._make_global(name) for name in program.globals}
         self._texts = {name: self._make_text(name, item.text) for name, item in program.texts.items()}
@@ -113,16 +115,20 @@ class Machine:
         self.memory.set(block, 0, bytes(kind.size_bytes))
         return block.start
 
-    def function(self, work: Callable[..., Value]) -> int:
-        """The address of a function of Python's."""
+    def function(self, work: Callable[..., Value], signature: FunctionType | None = None) -> int:
+        """The address of a function of Python's; calls of it are checked if it has a signature."""
         block = self.memory.allocate(16, 16, "function", getattr(work, "__name__", "function"), "the caller")
         self._codes[block.start] = work
+        if signature is not None:
+            self._signatures[block.start] = signature
         return block.start
 
     def address_of(self, declared: NativeFunction) -> int:
         """The address of a function of the program."""
         if declared.name not in self._code_of:
-            self._code_of[declared.name] = self.function(lambda *args: self._call(declared.name, args))
+            work = partial(self._call_as, declared.name)
+            work.__name__ = declared.name  # type: ignore[attr-defined]
+            self._code_of[declared.name] = self.function(work, self.program.signature(declared))
         return self._code_of[declared.name]
 
     # ---- errors
@@ -189,12 +195,19 @@ class Machine:
         element = getattr(item.type, "element", item.type)
         return int.from_bytes(data, "little", signed=getattr(element, "is_signed", False))
 
-    def text(self, address: int) -> str:
-        """The string at an address, up to its zero byte."""
+    def string(self, address: int, most_bytes: int | None = None) -> bytes:
+        """The bytes at an address up to a zero byte, of which no more than `most_bytes` are read."""
         data = bytearray()
-        while (byte := self.memory.read(address + len(data), 1)) != b"\0":
+        while len(data) != most_bytes:
+            byte = self.memory.read(address + len(data), 1)
+            if byte == b"\0":
+                break
             data += byte
-        return data.decode()
+        return bytes(data)
+
+    def text(self, address: int) -> str:
+        """The string at an address, up to its zero byte; bytes that are no UTF-8 become surrogates."""
+        return self.string(address).decode(errors="surrogateescape")
 
     # ---- calls
 
@@ -213,12 +226,22 @@ class Machine:
         self.scheduler.switch(lambda: thread.is_done)
         self.races.join(self.scheduler.current.number, thread.number)
 
-    def call_address(self, address: int, args: tuple[Value, ...], signature: FunctionType) -> Value:
-        """Call the function at an address. Raises: Trap Y0407 where there is none."""
+    def call_address(self, address: int, args: tuple[Value, ...], signature: FunctionType | None) -> Value:
+        """Call the function at an address; a caller that does not know the type gives None. Raises: Trap
+        Y0407 where there is no function, or one that takes or gives other values."""
         code = self._codes.get(address)
         if code is None:
             self.fail(Y0407, f"expected a function at {address:#x}")
+        known = self._signatures.get(address)
+        if known is not None:
+            if signature is not None and not passes_alike(known, signature):
+                self.fail(Y0407, f"{code.__name__} is {known!r}, called as {signature!r}")
+            if len(args) != len(known.params):
+                self.fail(Y0407, f"{code.__name__} is {known!r}, called with {len(args)} arguments")
         return code(*args)
+
+    def _call_as(self, name: str, *args: Value) -> Value:
+        return self._call(name, args)
 
     def _call(self, name: str, args: tuple[Value, ...]) -> Value:
         tree = self.program.functions[name]

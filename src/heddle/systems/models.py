@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from heddle.systems.codes import Y0403, Y0407
 from heddle.systems.running import Running, Value
-from heddle.systems.types import FunctionType, u8, u32, u64
+from heddle.systems.types import Address, FunctionType, u8, u32, u64
 
-_START = FunctionType((), None)
+_START = FunctionType((Address,), Address)
+_AT_EXIT = FunctionType((Address,), None)
 
 
 def malloc(machine: Running, size_bytes: int) -> int:
@@ -49,24 +50,43 @@ def free(machine: Running, address: int) -> None:
 
 
 def strncpy(machine: Running, to: int, source: int, count: int) -> int:
-    """At most `count` bytes of a string, then zeros up to `count`. Gives `to`."""
-    text = machine.text(source).encode()[:count]
-    machine.memory.write(to, text + bytes(count - len(text)))
-    machine.touch(source, len(text), writes=False)
-    machine.touch(to, count, writes=True)
+    """At most `count` bytes of a string, then zeros up to `count`. Gives `to`. Nothing is read behind the
+    string's zero byte, nor behind `count` bytes; fails where what is read and written overlap."""
+    text = machine.string(source, count)
+    num_read = min(len(text) + 1, count)
+    if max(to, source) < min(to + count, source + num_read):
+        machine.fail(Y0407, f"strncpy from {source:#x} to {to:#x}: the two overlap")
+    if count:
+        machine.memory.write(to, text + bytes(count - len(text)))
+        machine.touch(source, num_read, writes=False)
+        machine.touch(to, count, writes=True)
     return to
 
 
 # ---- threads
 
 
+def _make(machine: Running, at: int) -> None:
+    """A mutex or condition is made: its memory, of which models use the first byte, is set."""
+    machine.memory.write(at, b"\0")
+    machine.touch(at, 1, writes=True)
+
+
+def _use(machine: Running, at: int) -> None:
+    """A mutex or condition is used: its memory is alive and set. Threads may do so at once."""
+    machine.memory.write(at, machine.memory.read(at, 1))
+    machine.touch(at, 1, writes=True, is_atomic=True)
+
+
 def mutex_init(machine: Running, mutex: int, attributes: int) -> None:
     """A mutex that nobody holds."""
+    _make(machine, mutex)
     machine.state["mutex", mutex] = None
 
 
 def mutex_lock(machine: Running, mutex: int) -> None:
     """Fails where the thread holds it already: it would wait for itself."""
+    _use(machine, mutex)
     thread = machine.scheduler.current.number
     if machine.state.get(("mutex", mutex)) == thread:
         machine.fail(Y0407, "a thread locks a mutex that it holds")
@@ -77,6 +97,7 @@ def mutex_lock(machine: Running, mutex: int) -> None:
 
 def mutex_unlock(machine: Running, mutex: int) -> None:
     """Fails where the thread does not hold it."""
+    _use(machine, mutex)
     thread = machine.scheduler.current.number
     if machine.state.get(("mutex", mutex)) != thread:
         machine.fail(Y0407, "a thread unlocks a mutex that it does not hold")
@@ -86,11 +107,13 @@ def mutex_unlock(machine: Running, mutex: int) -> None:
 
 def cond_init(machine: Running, condition: int, attributes: int) -> None:
     """A condition that nobody waits for."""
+    _make(machine, condition)
     machine.state["condition", condition] = []
 
 
 def cond_wait(machine: Running, condition: int, mutex: int) -> None:
     """Never wakes without a signal, so that a lost one is found."""
+    _use(machine, condition)
     waiters: list[object] = machine.state.setdefault(("condition", condition), [])
     token = object()
     waiters.append(token)
@@ -101,6 +124,7 @@ def cond_wait(machine: Running, condition: int, mutex: int) -> None:
 
 def cond_signal(machine: Running, condition: int) -> None:
     """One of the threads that wait may go on; the seed decides which."""
+    _use(machine, condition)
     waiters = machine.state.get(("condition", condition), [])
     if waiters:
         waiters.remove(machine.scheduler.random.choice(waiters))
@@ -108,6 +132,7 @@ def cond_signal(machine: Running, condition: int) -> None:
 
 def cond_broadcast(machine: Running, condition: int) -> None:
     """All threads that wait may go on."""
+    _use(machine, condition)
     machine.state.get(("condition", condition), []).clear()
 
 
@@ -150,7 +175,7 @@ def _end_specific(machine: Running, thread: int) -> None:
     for number in range(1, machine.state.get("keys", 0) + 1):
         value = machine.state.pop(("specific", thread, number), 0)
         if value:
-            machine.call_address(machine.state["at_exit", number], (value,), _START)
+            machine.call_address(machine.state["at_exit", number], (value,), _AT_EXIT)
 
 
 def getspecific(machine: Running, key: int) -> int:

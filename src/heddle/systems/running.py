@@ -52,14 +52,17 @@ class Running(Protocol):
     def store(self, address: int, kind: Sized, value: int, *, is_atomic: bool = False) -> None:
         """Put a value at an address."""
 
+    def string(self, address: int, most_bytes: int | None = None) -> bytes:
+        """The bytes at an address up to a zero byte, of which no more than `most_bytes` are read."""
+
     def text(self, address: int) -> str:
         """The string at an address, up to its zero byte."""
 
     def spawn(self, work: Callable[[], object]) -> SimulatedThread:
         """Start a thread of the simulation, which calls the program."""
 
-    def call_address(self, address: int, args: tuple[Value, ...], signature: FunctionType) -> Value:
-        """Call the function at an address."""
+    def call_address(self, address: int, args: tuple[Value, ...], signature: FunctionType | None) -> Value:
+        """Call the function at an address, of a type that is checked if it is known."""
 
     def call_function(self, declared: NativeFunction, args: tuple[Value, ...]) -> Value:
         """Call a function of the program."""

@@ -134,6 +134,7 @@ def symbol_of(declared: Global | Text) -> str:
 
 
 def _fold(op: ast.operator, left: int, right: int) -> int | None:
+    """What Python's operator gives; None where it gives nothing, or a shift is as wide as no type is."""
     if isinstance(op, ast.Add):
         return left + right
     if isinstance(op, ast.Sub):
@@ -144,8 +145,14 @@ def _fold(op: ast.operator, left: int, right: int) -> int | None:
         return left | right
     if isinstance(op, ast.BitAnd):
         return left & right
+    if isinstance(op, ast.BitXor):
+        return left ^ right
     if isinstance(op, ast.LShift) and 0 <= right < 64:
         return left << right
+    if isinstance(op, ast.RShift) and 0 <= right < 64:
+        return left >> right
     if isinstance(op, ast.FloorDiv) and right:
         return left // right
+    if isinstance(op, ast.Mod) and right:
+        return left % right
     return None

@@ -277,6 +277,20 @@ def sized(found: Type) -> Sized:
     return found
 
 
+def passes_alike(a: FunctionType, b: FunctionType) -> bool:
+    """Whether a function of one type can be called as one of the other: all values are passed the same way,
+    which the sign of an integer and what an address points to do not change."""
+    return [*map(_passed, a.params), _passed(a.result)] == [*map(_passed, b.params), _passed(b.result)]
+
+
+def _passed(kind: Type | None) -> Any:
+    if isinstance(kind, IntType):
+        return kind.bits
+    if isinstance(kind, TupleType):
+        return tuple(map(_passed, kind.elements)) or None
+    return kind if kind is None or isinstance(kind, (BoolType, FloatType)) else "address"
+
+
 def scalars_of(found: Sized, at: int = 0) -> Iterator[tuple[int, Sized]]:
     """Where the scalars of a type lie in it."""
     if isinstance(found, StructType):

@@ -13,14 +13,14 @@ from typing import Any
 from heddle.runtime.native import abi
 from heddle.runtime.native.methods import CONTENT_OFFSET
 from heddle.systems.interpret import Machine
-from heddle.systems.types import FunctionType, i64
+from heddle.systems.types import Address, FunctionType, i64
 from tests.unit.runtime.native_machine import machine_of
 
 HEADER_SLOT, OWNER_SLOT, OBJECT_BYTES = 16, 24, 32
 FIELDS_SLOT, TAG_SLOT = 16, 24
 TUPLE_ITEMS = tuple.__basicsize__
 _OBJECT = abi.HostObject.layout
-_END = FunctionType((), None)
+_END = FunctionType((Address,), None)
 _SAVED_STATE = 0xBEEF
 _TYPES = (
     "none type",

@@ -114,7 +114,7 @@ def _run_on(machine: Machine, top: int, code: int, *args: int) -> int:
     programs three."""
     here, machine.state["frame"] = machine.state.get("frame"), top - 1000
     try:
-        return int(machine.call_address(code, args if args[-1] else args[:3], None) or 0)  # type: ignore[arg-type]
+        return int(machine.call_address(code, args if args[-1] else args[:3], None) or 0)
     finally:
         machine.state["frame"] = here
 

@@ -18,6 +18,20 @@ def free(block: Address) -> None: ...
 @external
 def missing() -> None: ...
 @external
+def strncpy(to: Address, source: Address, count: u64) -> Address: ...
+@external
+def pthread_create(id: Pointer[u64], attributes: Address, start: Address, argument: Address) -> i32: ...
+@external
+def pthread_mutex_init(mutex: Address, attributes: Address) -> i32: ...
+@external
+def pthread_cond_init(condition: Address, attributes: Address) -> i32: ...
+@external
+def pthread_cond_wait(condition: Address, mutex: Address) -> i32: ...
+@external
+def pthread_cond_signal(condition: Address) -> i32: ...
+@external
+def pthread_cond_broadcast(condition: Address) -> i32: ...
+@external
 def pthread_mutex_lock(mutex: Address) -> i32: ...
 @external
 def pthread_mutex_unlock(mutex: Address) -> i32: ...
@@ -53,6 +67,35 @@ FAULTS = [
     ("Y0407", "x = number // number", 0, "division of 0 by zero"),
     ("Y0407", "x = number << number", 64, "u64 is shifted by 64"),
     ("Y0407", "x = cast(Function[[], u64], made)()", 0, "expected a function"),
+    ("Y0407", "x = cast(Function[[u32], u64], twice)(3)", 0, "called as Function[[u32], u64]"),
+    ("Y0407", "x = cast(Function[[u64], u32], twice)(3)", 0, "called as Function[[u64], u32]"),
+    ("Y0407", "x = cast(Function[[u64, u64], u64], twice)(3, 4)", 0, "twice is Function[[u64], u64]"),
+    ("Y0407", "cast(Function[[u64], None], twice)(3)", 0, "called as Function[[u64], None]"),
+    ("Y0407", "copy(made, cast(Pointer[Counted], offset(cast(Address, made), 8)))", 0, "the two overlap"),
+    (
+        "Y0407",
+        "strncpy(offset(cast(Address, made), 1), note, 8)\n    "
+        "strncpy(made, offset(cast(Address, made), 4), 5)",
+        0,
+        "the two overlap",
+    ),
+    ("Y0401", "strncpy(made, note, 33)", 0, "cannot write 33 bytes"),
+    ("Y0401", "strncpy(made, null, 1)", 0, "which is no memory"),
+    ("Y0402", "free(made)\n    pthread_mutex_lock(made)", 0, "cannot read byte 0 of block"),
+    (
+        "Y0402",
+        "pthread_mutex_init(made, null)\n    pthread_mutex_lock(made)\n    free(made)\n"
+        "    pthread_mutex_unlock(made)",
+        0,
+        "cannot read byte 0 of block",
+    ),
+    ("Y0402", "free(made)\n    pthread_mutex_init(made, null)", 0, "cannot write byte 0 of block"),
+    ("Y0402", "free(made)\n    pthread_cond_init(made, null)", 0, "cannot write byte 0 of block"),
+    ("Y0402", "free(made)\n    pthread_cond_signal(made)", 0, "cannot read byte 0 of block"),
+    ("Y0402", "free(made)\n    pthread_cond_broadcast(made)", 0, "cannot read byte 0 of block"),
+    ("Y0402", "free(made)\n    pthread_cond_wait(made, kept)", 0, "cannot read byte 0 of block"),
+    ("Y0401", "pthread_mutex_lock(null)", 0, "which is no memory"),
+    ("Y0408", "pthread_mutex_lock(made)", 0, "was never written"),
     ("Y0407", "pthread_mutex_lock(kept)\n    pthread_mutex_lock(kept)", 0, "locks a mutex that it holds"),
     ("Y0407", "pthread_mutex_unlock(kept)", 0, "unlocks a mutex that it does not hold"),
     ("Y0408", "x = made.data[2]", 0, "byte 24 of block"),
@@ -67,6 +110,8 @@ FAULTS = [
 def test_faults_are_found_where_they_happen(tmp_path, code, body, argument, message):
     text = DECLARED + (
         'note = Text("constant")\n'
+        "@native\ndef twice(x: u64) -> u64:\n    return x * 2\n"
+        "@native\ndef two(x: u64, y: u64) -> u64:\n    return x * y\n"
         "@native\ndef room() -> Pointer[i64]:\n    it = local(i64)\n    it.value = 1\n    return it\n"
         f"@export\ndef run(number: u64) -> None:\n    made = cast(Pointer[Counted], malloc(32))\n    {body}\n"
     )
@@ -78,6 +123,95 @@ def test_faults_are_found_where_they_happen(tmp_path, code, body, argument, mess
     assert message in found.message
     line = found.span.source.text.splitlines()[found.span.line - 1].strip()
     assert line in body or line == "it.value = 1"
+
+
+def test_what_is_allowed_is_no_fault(tmp_path):
+    """No bytes may be copied and filled at null, a structure onto itself; in a function's type a pointer may
+    point to anything, and an integer have another sign."""
+    text = DECLARED + (
+        "@native\ndef of(at: Pointer[Counted], n: u64) -> Address:\n    return offset(cast(Address, at), n)\n"
+        "@export\ndef run(number: u64, nowhere: Pointer[u8]) -> i64:\n"
+        "    copy(nowhere, nowhere, number)\n"
+        "    fill(nowhere, 0, number)\n"
+        "    made = cast(Pointer[Counted], calloc(1, 32))\n"
+        "    fill(offset(cast(Address, made), 32), 1, number)\n"
+        "    copy(made, made)\n"
+        "    at = cast(Function[[Address, i64], Pointer[u64]], of)(made, 8)\n"
+        "    at.value = 5\n"
+        "    found = i64(made.data[0])\n"
+        "    pthread_mutex_init(made, null)\n"
+        "    pthread_mutex_lock(made)\n"
+        "    pthread_mutex_unlock(made)\n"
+        "    free(made)\n"
+        "    return found\n"
+    )
+    with Machine(program_of(tmp_path, text), models=MODELS) as machine:
+        assert machine.call("run", 0, 0) == 5
+    with pytest.raises(Trap, match="Y0401"):
+        Machine(program_of(tmp_path, text), models=MODELS).call("run", 1, 0)
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_strncpy_reads_no_further_than_it_copies(tmp_path, count):
+    """Bytes behind `count` may be missing, and be anything before: names of files need not be UTF-8."""
+    text = DECLARED + (
+        "@export\ndef run(to: Pointer[u8], source: Pointer[u8], count: u64) -> None:\n"
+        "    strncpy(to, source, count)\n"
+    )
+    for source in (b"\xff\xc3abc", b"", b"a\0bcd", bytes([0xC3, 0xA9] * 4)):
+        given = (
+            source[:count] + b"\0" if b"\0" not in source[:count] and len(source) < count else source[:count]
+        )
+        machine = Machine(program_of(tmp_path, text), models=MODELS)
+        block = machine.memory.allocate(max(len(given), 1), 1, "global", "given", "the test")
+        machine.memory.set(block, 0, given)
+        to = machine.new(Array[u64, 2])
+        machine.memory.write(to, b"x" * 16)
+        machine.call("run", to, block.start, count)
+        cut = source[:count].split(b"\0")[0]
+        assert machine.memory.read(to, 16) == cut + bytes(count - len(cut)) + b"x" * (16 - count)
+
+
+def test_a_text_that_is_no_utf8_can_be_read(tmp_path):
+    machine = Machine(program_of(tmp_path, DECLARED), models=MODELS)
+    at = machine.new(Array[u64, 1])
+    machine.memory.write(at, b"a\xff\0")
+    assert machine.text(at).encode(errors="surrogateescape") == b"a\xff"
+
+
+def test_a_mutex_that_is_freed_while_a_thread_may_lock_it(tmp_path):
+    """Freeing is a write that nothing orders with the lock, in some orders before it."""
+    text = DECLARED + (
+        "@export\ndef make() -> Address:\n    made = malloc(64)\n    pthread_mutex_init(made, null)\n"
+        "    return made\n"
+        "@export\ndef use(mutex: Address) -> None:\n    pthread_mutex_lock(mutex)\n"
+        "    pthread_mutex_unlock(mutex)\n"
+        "@export\ndef end(mutex: Address) -> None:\n    free(mutex)\n"
+    )
+    program = program_of(tmp_path, text)
+
+    def run(seed):
+        with Machine(program, models=MODELS, seed=seed) as machine:
+            mutex = machine.call("make")
+            other = machine.spawn(lambda: machine.call("use", mutex))
+            machine.scheduler.switch()
+            machine.call("end", mutex)
+            machine.join(other)
+
+    for seed in range(20):
+        with pytest.raises(Trap, match=r"Y0402|Y0405"):
+            run(seed)
+
+
+def test_a_thread_that_starts_with_a_function_of_another_type(tmp_path):
+    text = DECLARED + (
+        "@native\ndef two(x: u64, y: u64) -> u64:\n    return x * y\n"
+        "@export\ndef run(id: Pointer[u64]) -> None:\n"
+        "    pthread_create(id, null, cast(Address, two), null)\n"
+    )
+    machine = Machine(program_of(tmp_path, text), models=MODELS)
+    with pytest.raises(Trap, match=r"Y0407.*two is Function\[\[u64, u64\], u64\]"), machine:
+        machine.call("run", machine.new(u64))
 
 
 def test_faults_name_the_calls_that_led_there(tmp_path):

@@ -1,8 +1,11 @@
 """What the systems language refuses, with the place and the words of each message."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from heddle.support.diagnostics import VerifyError
+from heddle.systems.interpret import Machine
 from heddle.systems.program import read_program
 from tests.unit.systems.sources import WORDS, module_of, program_of
 
@@ -186,3 +189,56 @@ def test_a_text_that_another_module_uses_is_one(tmp_path):
 def test_types_that_cannot_be_in_memory_are_refused_where_they_are_declared(tmp_path, word):
     with pytest.raises(TypeError):
         module_of(tmp_path, f"class Wrong(Struct):\n    field: {word}\n")
+
+
+def _constants(draw, depth):
+    """A random expression of integer constants, and its value."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        name = draw(st.sampled_from(("SIZE", "MASK", None, None)))
+        value = {"SIZE": 4, "MASK": 0xFF}.get(name, draw(st.integers(0, 70)))
+        return name or str(value), value
+    left, a = _constants(draw, depth - 1)
+    if draw(st.integers(0, 3)) == 0:
+        sign = draw(st.sampled_from("-~"))
+        return f"{sign}({left})", -a if sign == "-" else ~a
+    right, b = _constants(draw, depth - 1)
+    op = draw(st.sampled_from([sign for sign in FOLDED if sign in "+-*|&^" or 0 < b < 64]))
+    return f"({left} {op} {right})", FOLDED[op](a, b)
+
+
+FOLDED = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "|": lambda a, b: a | b,
+    "&": lambda a, b: a & b,
+    "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b,
+    ">>": lambda a, b: a >> b,
+}
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_constants_are_what_python_makes_of_them(tmp_path_factory, data):
+    """Every operator of the language folds, of names and numbers."""
+    made = [_constants(data.draw, 3) for _ in range(20)]
+    made += [(f"({a} {op} {b})", FOLDED[op](a, b)) for op in FOLDED for a, b in ((77, 5), (6, 3))]
+    texts = [(text, value) for text, value in made if -(1 << 63) <= value < 1 << 63]
+    functions = [f"@export\ndef f{n}() -> i64:\n    return {text}\n" for n, (text, _) in enumerate(texts)]
+    head = "SIZE = 4\nMASK = 0xFF\n"
+    program = program_of(tmp_path_factory.mktemp("constants"), head + "".join(functions))
+    machine = Machine(program, models={})
+    for number, (text, value) in enumerate(texts):
+        assert machine.call(f"f{number}") == value, text
+
+
+@pytest.mark.parametrize(
+    "text", ["1 // 0", "1 % 0", "1 << 64", "1 << (1 << 40)", "1 << -1", "8 >> -1", "8 >> 64"]
+)
+def test_constants_without_a_value_are_refused(tmp_path, text):
+    module = module_of(tmp_path, f"@export\ndef f() -> i64:\n    x = {text}\n    return 0\n")
+    with pytest.raises(VerifyError, match="Y0203"):
+        read_program([module])
