@@ -34,9 +34,20 @@ _WORDS = re.compile(
     """,
     re.VERBOSE | re.ASCII,
 )
+SCALAR = re.compile(r"(?:u?int(?:4|8|16|32|64)|float(?:16|32|64)|bfloat16|bool|float8_e4m3fn|float8_e5m2)$")
+"""The types of numbers, which are element types too."""
+_TYPE_WORDS = frozenset({"_", "Tensor", "fn", "ref", "meta"})
+_MOST_GRAPH_DIGITS = 18
 _NUMBER = re.compile(r"(-*)(\d+)(?:i(16|32|64))?$")
 _FLOAT = re.compile(r"(-*)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)f(16|32|64)?$")
 _LARGEST = {"float16": 65520.0, "float32": 3.4028235677973366e38, "float64": float("inf")}
+
+
+def is_type_name(text: str) -> bool:
+    """Whether a type may be called so: a name that begins no type of another form, as `fn` and `int32` do."""
+    match = _WORDS.match(text)
+    is_name = match is not None and match.lastgroup == "name" and match.end() == len(text)
+    return is_name and text not in _TYPE_WORDS and not SCALAR.match(text)
 
 
 @frozen
@@ -108,10 +119,16 @@ class Lexer:
         elif kind in ("local", "global"):
             value = text[1:]
         elif kind == "graph":
-            value = int(text[1:]) if len(text) < 12 else -1
+            value = self._graph_number(text, start, end)
         elif kind == "string":
             value = text[1:-1]
         return Word(kind, text, start, end, value)
+
+    def _graph_number(self, text: str, start: int, end: int) -> int:
+        if len(text) > _MOST_GRAPH_DIGITS + 1:
+            message = f"expected a number of at most {_MOST_GRAPH_DIGITS} digits, got {text[:40]}"
+            raise self.error(Q0204, message, start, end)
+        return int(text[1:])
 
     def _number(self, text: str, start: int, end: int) -> tuple[Any, str]:
         whole = _NUMBER.fullmatch(text) if len(text) <= 64 else None

@@ -10,7 +10,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
 from heddle.relay.codes import Q0202, Q0203, Q0207
 from heddle.relay.expr_parser import ExprParser
-from heddle.relay.lexer import Word
+from heddle.relay.lexer import Word, is_type_name
 from heddle.support.span import Source, at
 from heddle.support.trampoline import Recursion, run
 
@@ -103,7 +103,7 @@ class RelayParser(ExprParser):
     def _type_definition(self) -> None:
         start = self.place
         self.next()
-        name = self.expect_kind("name", "a type's name")
+        name = self._type_name()
         header = GlobalTypeVar(name.text, span=self.lexer.span(name.start, name.end))
         self.type_vars.append({})
         params = self.type_params()
@@ -114,6 +114,12 @@ class RelayParser(ExprParser):
             definition = TypeData(header, params, tuple(constructors))
         self._add_type(definition, name)
         self.mod[header] = definition
+
+    def _type_name(self) -> Word:
+        name = self.expect_kind("name", "a type's name")
+        if not is_type_name(name.text):
+            self.fail(Q0202, f"expected a type's name, got {name.text!r}", name, "that word is a type")
+        return name
 
     def _constructor(self, header: GlobalTypeVar) -> Constructor:
         start = self.place
@@ -127,7 +133,7 @@ class RelayParser(ExprParser):
         if not self.is_name("type"):
             self.fail(Q0202, f"expected type, got {self.word.text!r}")
         self.next()
-        name = self.expect_kind("name", "a type's name")
+        name = self._type_name()
         self.type_vars.append({})
         params = self.type_params()
         self.type_vars.pop()

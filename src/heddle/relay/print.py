@@ -62,6 +62,7 @@ class RelayPrinter(TextValues):
     def module(self, mod: IRModule) -> str:
         """Data types, then functions, each sorted by name. Loop functions have no text here and are
         left out."""
+        self._type_names = frozenset(header.name_hint for header in mod.type_definitions)
         parts = [
             self.type_definition(definition)
             for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,6 +16,7 @@ from heddle.ir.node import Map, Node
 from heddle.ir.type_data import GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.prim.nodes import IntImm
+from heddle.relay.lexer import is_type_name
 from heddle.relay.nodes import AnyDim, IncompleteType, RefType, TypeRelation
 from heddle.runtime.dtype import DataType
 
@@ -29,18 +30,19 @@ class TextValues:
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
         self._taken: dict[str, int] = {}
+        self._type_names: frozenset[str] = frozenset()
         self._defined: set[Var] = set()
         self.meta: dict[str, list[Any]] = {}
         self._meta_places: dict[int, tuple[str, int, Any]] = {}
 
     # ---- names
 
-    def _fresh(self, hint: str) -> str:
+    def _fresh(self, hint: str, may_be: Callable[[str], bool] = lambda name: True) -> str:
         name = re.sub(r"[^A-Za-z0-9_/]", "_", hint)
         if not name[:1].isalpha():
             name = f"v{name}"
-        count = self._taken.get(name)
-        while count is not None and f"{name}{count}" in self._taken:
+        count = self._taken.get(name, None if may_be(name) else 1)
+        while count is not None and (f"{name}{count}" in self._taken or not may_be(f"{name}{count}")):
             count += 1
         if count is not None:
             self._taken[name] = count + 1
@@ -62,10 +64,13 @@ class TextValues:
         return f"%{self.names[var]}"
 
     def type_variable(self, var: TypeVar) -> str:
-        """The name of a variable for a type, as in `A`."""
+        """The name of a variable for a type, as in `A`: none that means another type where it stands."""
         if var not in self.names:
-            self.names[var] = self._fresh(var.name_hint)
+            self.names[var] = self._fresh(var.name_hint, self._may_be_type_variable)
         return self.names[var]
+
+    def _may_be_type_variable(self, name: str) -> bool:
+        return is_type_name(name) and name not in self._type_names
 
     @contextmanager
     def _inner_names(self, params: tuple[Any, ...]) -> Iterator[None]:
@@ -135,6 +140,7 @@ class TextValues:
 
     def type_definition(self, definition: TypeData) -> str:
         """A data type with its constructors; one that has none is external."""
+        self._type_names |= {definition.header.name_hint}
         with self._inner_names(definition.type_vars):
             return self._type_definition(definition)
 

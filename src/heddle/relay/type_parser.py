@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -13,13 +12,12 @@ from heddle.ir.type_data import GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.prim.nodes import PrimExpr
 from heddle.relay.codes import Q0202, Q0205, Q0206, Q0208
-from heddle.relay.lexer import Lexer, Word
+from heddle.relay.lexer import SCALAR, Lexer, Word, is_type_name
 from heddle.relay.nodes import AnyDim, IncompleteType, RefType
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, FormatError, ParseError, did_you_mean
 from heddle.support.span import Source, SourceSpan
 
-_SCALAR = re.compile(r"(?:u?int(?:4|8|16|32|64)|float(?:16|32|64)|bfloat16|bool|float8_e4m3fn|float8_e5m2)$")
 MAX_NESTING = 100
 
 
@@ -139,7 +137,7 @@ class TypeParser:
             value = self.type()
             self.expect(")")
             return RefType(value)
-        if _SCALAR.match(word.text):
+        if SCALAR.match(word.text):
             return TensorType((), DataType(word.text))
         return self._named_type(word)
 
@@ -158,7 +156,7 @@ class TypeParser:
         dims = self.listed(")", self._dim)
         self.expect(",")
         dtype = self.expect_kind("name", "an element type")
-        if not _SCALAR.match(dtype.text):
+        if not SCALAR.match(dtype.text):
             self.fail(Q0202, f"expected an element type, got {dtype.text!r}", dtype)
         self.expect("]")
         return TensorType(tuple(dims), DataType(dtype.text))
@@ -190,6 +188,10 @@ class TypeParser:
     def _type_param(self) -> TypeVar:
         start = self.place
         word = self.expect_kind("name", "a variable for a type")
+        if not is_type_name(word.text):
+            self.fail(
+                Q0202, f"expected a variable for a type, got {word.text!r}", word, "that word is a type"
+            )
         made = TypeVar(word.text, span=self.span_from(start))
         self.type_vars[-1][word.text] = made
         return made

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from heddle.config import limits
 from heddle.error import DiagnosticError
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from heddle import relay
 from heddle.ir.module import IRModule
@@ -347,3 +349,89 @@ def test_untrusted_texts_are_bounded() -> None:
     ):
         with pytest.raises(DiagnosticError):
             relay.parse_expr(text)
+
+
+TAKEN = (
+    "fn",
+    "ref",
+    "Tensor",
+    "meta",
+    "_",
+    "int32",
+    "uint8",
+    "bool",
+    "bfloat16",
+    "float8_e4m3fn",
+    "nanf",
+    "inff16",
+)
+"""Words that begin a type of another form, or a number."""
+
+
+def _twice(hints: tuple[str, ...]) -> relay.Function:
+    """A function over variables for types, and one inside it that has the same again."""
+    outer, inner = ([relay.TypeVar(hint) for hint in hints] for _ in range(2))
+    ys = [relay.Var(f"y{place}", item) for place, item in enumerate(inner)]
+    body = relay.Function(ys, ys[0], inner[0], inner)
+    xs = [relay.Var("x", item) for item in outer]
+    kind = relay.FuncType(inner, inner[-1], inner)
+    function = relay.Var("f", kind)
+    return relay.Function([*xs, function], relay.Tuple([body, xs[-1]]), None, outer)
+
+
+@pytest.mark.parametrize("hint", [*TAKEN, "A", "a b", "", "1", "inf", "True", "def", "type", "x/y"])
+def test_variables_for_types_are_read_back_whatever_they_are_called(hint: str) -> None:
+    for hints in ((hint,), (hint, hint), (hint, "A", hint)):
+        func = _twice(hints)
+        assert_structural_equal(_again(func), func)
+    mod = relay.transform.InferType()(IRModule({"main": _twice((hint,))}))
+    assert_structural_equal(_again_with_version(mod), mod)
+
+
+@settings(max_examples=60)
+@given(
+    hints=st.lists(st.text("abfinrtuT_3216/é -", max_size=6) | st.sampled_from(TAKEN), min_size=1, max_size=9)
+)
+def test_random_names_of_variables_for_types(hints: list[str]) -> None:
+    """`int3` nine times is `int3` to `int38`, among them `int32`."""
+    for names in (hints, hints[:1] * 9, ["int3"] * 9, ["float1", *["float"] * 20]):
+        func = _twice(tuple(names))
+        assert_structural_equal(_again(func), func)
+
+
+def _again_with_version(mod: IRModule) -> IRModule:
+    return relay.parse(relay.astext(mod, annotate=lambda _: ""))
+
+
+def test_a_variable_that_is_called_as_a_data_type_is_read_back() -> None:
+    mod = relay.parse(HEAD + "type List[A] {\n Cons(A, List[A]),\n Nil,\n}\ndef @main() { 1 }")
+    (header,) = mod.type_definitions
+    item = relay.TypeVar("List")
+    x, rest = relay.Var("x", item), relay.Var("rest", relay.TypeCall(header, [item]))
+    mod["first"] = relay.Function([x, rest], x, item, [item])
+    mod = relay.transform.InferType()(mod)
+    assert_structural_equal(_again_with_version(mod), mod)
+
+
+@pytest.mark.parametrize("word", ["fn", "ref", "Tensor", "meta", "_", "int32", "bool"])
+@pytest.mark.parametrize(
+    "text", ["def @main[{}]() {{ 1 }}", "type {} {{ A }}", "type B[{}] {{ A }}", "extern type {}"]
+)
+def test_words_of_types_name_no_other_type(word: str, text: str) -> None:
+    with pytest.raises(DiagnosticError, match=r"Q0202(.|\n)*that word is a type"):
+        relay.parse(HEAD + text.format(word) + "\n")
+
+
+@pytest.mark.parametrize("digits", [1, 10, 11, 12, 14, 18])
+def test_graph_variables_of_many_digits_are_several(digits: int) -> None:
+    low = 10**digits - 2
+    text = f"%{low} = add(1, 1);\n%{low + 1} = multiply(5, 5);\nsubtract(%{low}, %{low + 1})"
+    assert value(relay.parse_expr(text)) == -23
+
+
+@pytest.mark.parametrize("digits", [19, 400, 10_000])
+def test_graph_variables_of_too_many_digits_are_refused(digits: int) -> None:
+    name = "%" + "9" * digits
+    with pytest.raises(DiagnosticError, match="Q0204") as error:
+        relay.parse_expr(f"{name} = 1;\n{name}")
+    assert "at most 18 digits" in str(error.value) and "from_string:1:1" in str(error.value)
