@@ -156,8 +156,8 @@ class IntervalEvaluator:
         if isinstance(expr, Var):
             return self._variable(expr)
         rule = _RULES.get(type(expr))
-        if isinstance(expr, (Add, Sub, Mul)) and not is_index_dtype(expr.dtype.element):
-            return EVERYTHING  # it may wrap
+        if isinstance(expr, BinaryExpr) and _may_wrap(expr):
+            return EVERYTHING
         if rule is not None and isinstance(expr, BinaryExpr):
             a, b = self.evaluate(expr.a), self.evaluate(expr.b)
             if a.empty or b.empty:
@@ -322,6 +322,16 @@ class IntervalEvaluator:
 
     def _end(self, function: Callable[[Any, Any], PrimExpr], a: End, b: End) -> End:
         return None if a is None or b is None else self.simple(function(a, b))
+
+
+def _may_wrap(expr: BinaryExpr) -> bool:
+    """Whether an operation on integers that are no indices may leave its dtype; a quotient does so for the
+    least integer and -1."""
+    if is_index_dtype(expr.dtype.element):
+        return False
+    if isinstance(expr, (Div, FloorDiv)):
+        return expr.dtype.is_signed and not (isinstance(expr.b, IntImm) and expr.b.value > 0)
+    return isinstance(expr, (Add, Sub, Mul))
 
 
 _RULES: dict[type, Callable[[IntervalEvaluator, Interval, Interval], Interval]] = {

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 from heddle.arith import Analyzer, ConstIntBound, IntervalSet
 from heddle.prim.nodes import Cast, IntImm, Var
-from heddle.prim.ops import cast, floordiv, floormod, greater_equal, minimum
+from heddle.prim.ops import cast, floordiv, floormod, greater_equal, minimum, truncdiv
 from heddle.prim.values import convert, int_range
 from heddle.runtime.dtype import DataType
 
@@ -56,6 +57,23 @@ def test_unsigned_arithmetic_wraps(dtype: str) -> None:
         assert contains(bound, 0) and contains(bound, high), expr
         ends = analyzer.int_set(expr, {x: IntervalSet(IntImm(dtype, 0), IntImm(dtype, high))})
         assert not isinstance(ends.min_value, IntImm) or ends.min_value.value == 0
+
+
+@pytest.mark.parametrize("divide", [floordiv, truncdiv])
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_the_least_of_few_bits_by_minus_one_wraps(dtype: str, divide: Callable) -> None:
+    x, d = Var("x", dtype), Var("d", dtype)
+    least, most = int_range(DataType(dtype))
+    given = {x: IntervalSet(*(IntImm(dtype, end) for end in (least, most)))}
+    for low, high in ((-1, -1), (-3, -1)):
+        given[d] = IntervalSet(IntImm(dtype, low), IntImm(dtype, high))
+        for quotient in (divide(x, d), divide(x, IntImm(dtype, -1))):
+            ends, analyzer = Analyzer().int_set(quotient, given), Analyzer()
+            analyzer.update(d, ConstIntBound(low, high))
+            assert contains(analyzer.const_int_bound(quotient), least)
+            assert contains(analyzer.const_int_bound(quotient), most)
+            for end, holds in ((ends.min_value, least.__ge__), (ends.max_value, most.__le__)):
+                assert not isinstance(end, IntImm) or holds(end.value), ends
 
 
 def test_what_keeps_its_value_keeps_its_bound() -> None:
