@@ -1,5 +1,5 @@
 """What the form of an expression tells every code generator: bounds of floats, whole constants, products that
-round with the sum they stand in, what may be evaluated unasked."""
+round with the sum they stand in, conditions of accesses, what may be evaluated unasked."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from heddle.codegen.codes import G0101
 from heddle.ir.visitor import walk
 from heddle.prim.checked_index import CHECKED_INDEX
 from heddle.prim.nodes import (
@@ -30,6 +31,7 @@ from heddle.prim.nodes import (
 )
 from heddle.prim.values import int_range
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError
 
 _ROUNDINGS = ("tir.floor", "tir.ceil", "tir.trunc", "tir.round", "tir.nearbyint")
 _ANY = (-math.inf, math.inf)
@@ -99,6 +101,19 @@ def product_in_sum(node: ArithExpr) -> tuple[Mul, PrimExpr] | None:
     if isinstance(node.b, Mul):
         return node.b, node.a
     return (node.a, node.b) if isinstance(node.a, Mul) else None
+
+
+def is_mask(predicate: PrimExpr, element: DataType, access: DataType) -> bool:
+    """Whether the predicate of an access holds or not for each lane; one of a single lane is a condition of
+    the whole access. `element` is the dtype of the buffer's elements.
+
+    Raises: UsageError G0101 for any other number of lanes, and for what is no bool.
+    """
+    lanes, given = access.lanes if element.lanes == 1 else 1, predicate.dtype
+    if not given.is_bool or given.lanes not in (1, lanes):
+        wanted = "a bool" if lanes == 1 else f"a bool or {lanes} of them"
+        raise UsageError(G0101, f"expected {wanted} for a predicate, got {given}", span=predicate.span)
+    return given.lanes > 1
 
 
 def is_speculatable(expr: PrimExpr) -> bool:

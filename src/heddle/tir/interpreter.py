@@ -192,7 +192,15 @@ class Interpreter(Evaluator):
         is_narrow = node.dtype.is_int and node.dtype.bits < 8
         return convert(value.astype(node.dtype.numpy()), node.dtype) if is_narrow else value
 
+    def _is_passed_over(self, node: BufferLoad | BufferStore) -> bool:
+        """Whether the predicate of an access is a condition that does not hold."""
+        predicate = node.predicate
+        return predicate is not None and predicate.dtype.lanes == 1 and not bool(self.eval(predicate))
+
     def _loaded(self, node: BufferLoad) -> Any:
+        if self._is_passed_over(node):
+            made: Any = np.zeros(node.dtype.lanes, self._memory_of(node.buffer).dtype)
+            return made if node.dtype.lanes > 1 else made[0]
         array, flat, active = self._cells(node, "read")
         if active is None:
             return array[flat] if node.dtype.lanes == 1 else np.full(node.dtype.lanes, array[flat])
@@ -201,6 +209,8 @@ class Interpreter(Evaluator):
         return values if node.dtype.lanes > 1 else values[0]
 
     def visit_BufferStore(self, node: BufferStore) -> None:
+        if self._is_passed_over(node):
+            return
         value = convert(self.eval(node.value), node.value.dtype)
         array, flat, active = self._cells(node, "write")
         if active is None and np.ndim(value) == 0:

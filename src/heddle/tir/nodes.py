@@ -24,7 +24,9 @@ iterations
 - Buffers do not alias unless one is declared over the data of another or a function lacks `tir.noalias`.
 - Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index
 (Ramp)
-  accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0.
+  accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0. A predicate
+  that is a scalar is a condition: where it does not hold, nothing of the access is evaluated, and 0 is read.
+  All operands of a vector store are evaluated before it writes.
 
 Over 450 lines: the nodes of the loop IR, which its grammar above lists on one screen.
 """
@@ -185,7 +187,8 @@ class BufferRegion(Expr):
 
 @node("tir.BufferLoad")
 class BufferLoad(PrimExpr):
-    """A read; with a vector index the result has its lanes. `predicate` is a bool vector of those lanes."""
+    """A read; with a vector index the result has its lanes. `predicate` is a bool vector of those lanes,
+    or a bool for all of them."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
@@ -194,6 +197,7 @@ class BufferLoad(PrimExpr):
 
     def __post_init__(self) -> None:
         self.set_derived("indices", _check_indices(self.buffer, self.indices))
+        self.set_derived("predicate", _check_predicate(self.predicate))
         self.set_derived("dtype", _access_dtype(self.buffer, self.indices))
 
 
@@ -213,6 +217,11 @@ class BufferStore(Stmt):
                 T0102, f"store to {self.buffer.name!r} expects {expected}, got {value.dtype}", span=self.span
             )
         self.set_derived("value", value)
+        self.set_derived("predicate", _check_predicate(self.predicate))
+
+
+def _check_predicate(predicate: Any) -> PrimExpr | None:
+    return None if predicate is None else as_expr(predicate)
 
 
 def _check_indices(buffer: Buffer, indices: Any) -> tuple[PrimExpr, ...]:

@@ -14,9 +14,10 @@ from heddle.codegen.c.emit_expr import ExprEmitter, Lane, Lanes
 from heddle.codegen.c.types import element_type, memory_type, suffix
 from heddle.codegen.c.writer import FunctionWriter, bare
 from heddle.codegen.codes import G0101
+from heddle.codegen.expressions import is_mask, is_speculatable
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Call, IntImm, PrimExpr, Ramp, Shuffle, Var
+from heddle.prim.nodes import Broadcast, Call, IntImm, PrimExpr, Ramp, Shuffle, Var
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import UsageError
 from heddle.tir.nodes import AllocBuffer, Buffer, BufferLoad, BufferStore, PrimFunc, Stmt
@@ -98,11 +99,21 @@ class MemoryEmitter(ExprEmitter):
 
     def visit_BufferLoad(self, node: BufferLoad) -> str:
         index, dtype = self.flat_index(node.buffer, node.indices), node.dtype.element
-        if node.predicate is not None:
-            test, ty = self.emit(node.predicate), element_type(dtype)
-            loaded = self._loaded(node.buffer, index, dtype)
-            return f"({test} ? {loaded} : ({ty})0)"
-        return self._loaded(node.buffer, index, dtype)
+        if node.predicate is None:
+            return self._loaded(node.buffer, index, dtype)
+        is_condition = not is_mask(node.predicate, node.buffer.dtype, node.dtype)
+        test, ty = self.predicate(node.predicate), element_type(dtype)
+        if is_condition and not is_speculatable(index):
+            made = self.out.declare("loaded", f"{ty} {{}} = 0;")
+            with self.out.block(f"if ({bare(test)})"):
+                self.out.line(f"{made} = {self._loaded(node.buffer, index, dtype)};")
+            return made
+        return f"({test} ? {self._loaded(node.buffer, index, dtype)} : ({ty})0)"
+
+    def predicate(self, predicate: PrimExpr) -> str:
+        """The predicate of an access, which is a value, also where the access is an index."""
+        with self.arithmetic(in_index=False):
+            return self.emit(predicate)
 
     def _loaded(self, buffer: Buffer, index: PrimExpr, dtype: DataType) -> str:
         found = self.element(buffer, index)
@@ -141,24 +152,31 @@ class MemoryEmitter(ExprEmitter):
         return Lanes(array)
 
     def store_vector(self, node: BufferStore, index: PrimExpr) -> None:
-        """A store of several lanes: all are computed before the first is written."""
-        count = node.value.dtype.lanes
-        made = self.in_array(node.value, "lanes") if self._reads_what_it_writes(node, index) else None
-        mask = None
-        if node.predicate is not None and made is not None:
-            mask = self.in_array(node.predicate, "mask")
-        if made is not None and any(isinstance(part, (BufferLoad, Shuffle, Call)) for part in walk(index)):
-            places = Var("places", index.dtype)
-            self.env[places] = self.in_array(index, "places")
-            index = places
-        with self.each_lane(count):
-            value = f"{made.array}[{self.lane}]" if made is not None else self.emit(node.value)
-            if node.predicate is None:
-                self.store_lane(node.buffer, index, value)
+        """A store of several lanes: all operands are computed before the first is written."""
+        value, predicate = node.value, node.predicate
+        if self._reads_what_it_writes(node, index):
+            value = self._computed(value, "lanes")
+            with self.arithmetic(in_index=True):
+                index = self._computed(index, "places")
+            predicate = None if predicate is None else self._computed(predicate, "mask")
+        with self.each_lane(value.dtype.lanes):
+            text = self.emit(value)
+            if predicate is None:
+                self.store_lane(node.buffer, index, text)
                 return
-            test = f"{mask.array}[{self.lane}]" if mask is not None else self.emit(node.predicate)
-            with self.out.block(f"if ({bare(test)})"):
-                self.store_lane(node.buffer, index, value)
+            with self.out.block(f"if ({bare(self.predicate(predicate))})"):
+                self.store_lane(node.buffer, index, text)
+
+    def _computed(self, expr: PrimExpr, hint: str) -> PrimExpr:
+        """An operand as a variable that holds it; a ramp or the like that reads nothing as it is."""
+        if isinstance(expr, (Ramp, Broadcast, IntImm)) and is_speculatable(expr):
+            return expr
+        held = Var(hint, expr.dtype)
+        if expr.dtype.lanes > 1:
+            self.env[held] = self.in_array(expr, hint)
+        else:
+            self.env[held] = self.out.value(element_type(expr.dtype), self.emit(expr), hint)
+        return held
 
     def _reads_what_it_writes(self, node: BufferStore, index: PrimExpr) -> bool:
         """Whether a lane may read what another lane writes, or lanes have to be written out."""

@@ -10,7 +10,8 @@ from heddle.codegen.c.types import element_type, memory_type, text_literal
 from heddle.codegen.c.writer import FunctionWriter, ModuleWriter, bare
 from heddle.codegen.codes import G0101
 from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
-from heddle.codegen.expressions import is_speculatable
+from heddle.codegen.expressions import is_mask, is_speculatable
+from heddle.ir.node import replace
 from heddle.prim.checked_index import MESSAGE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, Var, as_expr, is_const_int
 from heddle.prim.ops import cast
@@ -87,14 +88,15 @@ class StmtEmitter(MemoryEmitter):
         self.env[node.var] = self.out.value(self.type_of(node.var), self.emit(node.value), node.var.name)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
+        if node.predicate is not None and not is_mask(node.predicate, node.buffer.dtype, node.value.dtype):
+            with self.out.block(f"if ({bare(self.predicate(node.predicate))})"):
+                self.visit_BufferStore(replace(node, predicate=None))
+            return
         index = self.flat_index(node.buffer, node.indices)
         if node.value.dtype.lanes > 1:
             self.store_vector(node, index)
-        elif node.predicate is None:
-            self.store_lane(node.buffer, index, self.emit(node.value))
         else:
-            with self.out.block(f"if ({bare(self.emit(node.predicate))})"):
-                self.store_lane(node.buffer, index, self.emit(node.value))
+            self.store_lane(node.buffer, index, self.emit(node.value))
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value

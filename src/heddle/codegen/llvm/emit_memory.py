@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.codegen.codes import G0101
+from heddle.codegen.expressions import is_mask
 from heddle.codegen.llvm.emit_expr import ExprEmitter, mangle
 from heddle.codegen.llvm.types import INT64, is_widened, memory_type, register_type, splat
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
+from heddle.ir.node import replace
 from heddle.prim.nodes import Add, Broadcast, FloorMod, IntImm, Mod, Mul, PrimExpr, Ramp
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
@@ -93,6 +95,9 @@ class MemoryEmitter(ExprEmitter):
         return None, index
 
     def visit_BufferLoad(self, node: BufferLoad) -> str:
+        predicate = node.predicate
+        if predicate is not None and not is_mask(predicate, node.buffer.dtype, node.dtype):
+            return self._load_under(predicate, replace(node, predicate=None))
         index = self.flat_index(node.buffer, node.indices)
         if isinstance(index, Broadcast) and node.predicate is None and node.buffer.dtype.lanes == 1:
             scalar = self.visit_BufferLoad(BufferLoad(node.buffer, (index.value,)))
@@ -106,30 +111,34 @@ class MemoryEmitter(ExprEmitter):
             loaded = self._gather(node, index, ty)
         return self._narrow(loaded, node.dtype)
 
+    def _load_under(self, condition: PrimExpr, load: BufferLoad) -> str:
+        """What a load gives where its condition holds, else 0."""
+        yes, end = self.out.label("load"), self.out.label("loaded")
+        self.out.branch(self.predicate(condition), yes, end)
+        before = self.out.block
+        self.out.start(yes)
+        with self.conditional():
+            operand = self.visit_BufferLoad(load)
+        last = self.out.block
+        self.out.start(end)
+        ty = register_type(load.dtype)
+        return self.out.value(f"phi {ty} [ zeroinitializer, %{before} ], [ {operand}, %{last} ]")
+
+    def predicate(self, predicate: PrimExpr) -> str:
+        """The predicate of an access, which is a value, also where the access is an index."""
+        with self.value_arithmetic():
+            return self.emit(predicate)
+
     def _load_at(self, node: BufferLoad, index: PrimExpr, ty: str) -> str:
         base = index.base if isinstance(index, Ramp) else index
         address, align = self.address(node.buffer, base), node.buffer.dtype.element.itemsize
         suffix = self.scopes.suffix(node.buffer.data)
         if node.predicate is None:
             return self.out.value(f"load {ty}, ptr {address}, align {align}{suffix}")
-        if node.dtype.lanes == 1:
-            return self._load_where(self.emit(node.predicate), ty, f"ptr {address}, align {align}{suffix}")
-        mask, mask_ty = self.emit(node.predicate), register_type(node.predicate.dtype)
+        mask, mask_ty = self.predicate(node.predicate), register_type(node.predicate.dtype)
         callee = self.module.declare(f"llvm.masked.load.{mangle(ty)}.p0", ty, ["ptr", mask_ty, ty])
         arguments = f"ptr align {align} {address}, {mask_ty} {mask}, {ty} zeroinitializer"
         return self.out.value(f"call {ty} {callee}({arguments}){suffix}")
-
-    def _load_where(self, condition: str, ty: str, place: str) -> str:
-        """A scalar from memory where a condition holds; 0 where it does not, and nothing is read."""
-        before, read, end = (self.out.label(hint) for hint in ("before", "read", "loaded"))
-        self.out.terminate(f"br label %{before}")
-        self.out.start(before)
-        self.out.branch(condition, read, end)
-        self.out.start(read)
-        loaded = self.out.value(f"load {ty}, {place}")
-        self.out.terminate(f"br label %{end}")
-        self.out.start(end)
-        return self.out.value(f"phi {ty} [ {loaded}, %{read} ], [ zeroinitializer, %{before} ]")
 
     def _may_shuffle(self, node: BufferLoad, index: PrimExpr) -> bool:
         is_plain = node.predicate is None and node.buffer.dtype.lanes == 1
@@ -160,15 +169,21 @@ class MemoryEmitter(ExprEmitter):
         return picked
 
     def _gather(self, node: BufferLoad, index: PrimExpr, ty: str) -> str:
-        lanes = node.dtype.lanes
+        lanes = self._require_elements(node.buffer, node.dtype.lanes)
         addresses, align = self.address(node.buffer, index), node.buffer.dtype.element.itemsize
-        mask = self.emit(node.predicate) if node.predicate is not None else splat("i1", "true", lanes)
+        mask = splat("i1", "true", lanes) if node.predicate is None else self.predicate(node.predicate)
         pointers, mask_ty = f"<{lanes} x ptr>", f"<{lanes} x i1>"
         callee = self.module.declare(
             f"llvm.masked.gather.{mangle(ty)}.v{lanes}p0", ty, [pointers, mask_ty, ty]
         )
         arguments = f"{pointers} align {align} {addresses}, {mask_ty} {mask}, {ty} zeroinitializer"
         return self.out.value(f"call {ty} {callee}({arguments}){self.scopes.suffix(node.buffer.data)}")
+
+    def _require_elements(self, buffer: Buffer, lanes: int) -> int:
+        """The lanes of a gather or scatter. Raises: UsageError G0101 where each of them is a vector."""
+        if buffer.dtype.lanes > 1:
+            raise UsageError(G0101, f"vectors of {buffer.name!r} that lie apart are accessed at once")
+        return lanes
 
     def store(self, buffer: Buffer, index: PrimExpr, value: PrimExpr, predicate: PrimExpr | None) -> None:
         """Store a scalar or a vector. Of a vector, lanes where `predicate` does not hold are not written."""
@@ -182,30 +197,17 @@ class MemoryEmitter(ExprEmitter):
         if predicate is None:
             self.out.effect(f"store {ty} {operand}, ptr {address}, align {align}{suffix}")
             return
-        if value.dtype.lanes == 1:
-            self._store_where(
-                self.emit(predicate), f"store {ty} {operand}, ptr {address}, align {align}{suffix}"
-            )
-            return
-        mask, mask_ty = self.emit(predicate), register_type(predicate.dtype)
+        mask, mask_ty = self.predicate(predicate), register_type(predicate.dtype)
         callee = self.module.declare(f"llvm.masked.store.{mangle(ty)}.p0", "void", [ty, "ptr", mask_ty])
         arguments = f"{ty} {operand}, ptr align {align} {address}, {mask_ty} {mask}"
         self.out.effect(f"call void {callee}({arguments}){suffix}")
 
-    def _store_where(self, condition: str, store: str) -> None:
-        write, end = self.out.label("write"), self.out.label("stored")
-        self.out.branch(condition, write, end)
-        self.out.start(write)
-        self.out.effect(store)
-        self.out.terminate(f"br label %{end}")
-        self.out.start(end)
-
     def _scatter(
         self, buffer: Buffer, index: PrimExpr, value: tuple[str, str], predicate: PrimExpr | None
     ) -> None:
-        (ty, operand), lanes = value, index.dtype.lanes
+        (ty, operand), lanes = value, self._require_elements(buffer, index.dtype.lanes)
         addresses, align = self.address(buffer, index), buffer.dtype.element.itemsize
-        mask = self.emit(predicate) if predicate is not None else splat("i1", "true", lanes)
+        mask = splat("i1", "true", lanes) if predicate is None else self.predicate(predicate)
         pointers, mask_ty = f"<{lanes} x ptr>", f"<{lanes} x i1>"
         name = f"llvm.masked.scatter.{mangle(ty)}.v{lanes}p0"
         callee = self.module.declare(name, "void", [ty, pointers, mask_ty])

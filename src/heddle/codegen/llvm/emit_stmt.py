@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 from heddle.codegen.codes import G0101
 from heddle.codegen.error_kinds import ERROR_KINDS, INDEX_ERROR
-from heddle.codegen.expressions import is_speculatable
+from heddle.codegen.expressions import is_mask, is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
 from heddle.codegen.llvm.index_checks import IndexChecks, checks_in
 from heddle.codegen.llvm.intrinsics import emit_call
 from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
-from heddle.ir.node import children
+from heddle.ir.node import children, replace
 from heddle.prim.checked_index import MESSAGE, MESSAGE_SOMEWHERE
 from heddle.prim.nodes import Call, IntImm, PrimExpr, as_expr
 from heddle.prim.ops import cast
@@ -68,6 +68,9 @@ class StmtEmitter(MemoryEmitter):
         self.note_sign(node.var, node.value)
 
     def visit_BufferStore(self, node: BufferStore) -> None:
+        if node.predicate is not None and not is_mask(node.predicate, node.buffer.dtype, node.value.dtype):
+            self._store_under(node.predicate, replace(node, predicate=None))
+            return
         index = self.flat_index(node.buffer, node.indices)
         checks = checks_in(index)
         if not checks:
@@ -75,6 +78,15 @@ class StmtEmitter(MemoryEmitter):
             return
         with self.index_checks.written_through(self, index, may_wait=not checks_in(node.value)):
             self.store(node.buffer, index, node.value, node.predicate)
+
+    def _store_under(self, condition: PrimExpr, store: BufferStore) -> None:
+        """A store of which nothing is evaluated where its condition does not hold."""
+        yes, end = self.out.label("store"), self.out.label("stored")
+        self.out.branch(self.predicate(condition), yes, end)
+        self.out.start(yes)
+        with self.conditional():
+            self.visit_BufferStore(store)
+        self.out.start(end)
 
     def visit_Evaluate(self, node: Evaluate) -> None:
         value = node.value

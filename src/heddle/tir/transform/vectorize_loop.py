@@ -263,8 +263,9 @@ class _Vectorizer(Rewriter):
     def visit_BufferLoad(self, node: BufferLoad) -> PrimExpr:
         index = self.visit(node.indices[0])
         private = self._private.get(node.buffer.data)
-        if private is None and index is node.indices[0]:
-            return node if node.predicate is None else self._unchanged(node)
+        if private is None and (node.predicate is not None or index is node.indices[0]):
+            same: PrimExpr = self._unchanged(node)
+            return same
         self._require_scalar(node)
         if private is not None:
             return BufferLoad(private, (self._private_index(index),), self._predicate(node.predicate))
@@ -298,11 +299,16 @@ class _Vectorizer(Rewriter):
     def _store_at_one_place(self, node: BufferStore, index: PrimExpr, value: PrimExpr) -> Stmt:
         """A store that all lanes do alike is done once, unless it counts them."""
         reads = any(isinstance(n, BufferLoad) and n.buffer.data is node.buffer.data for n in walk(node.value))
+        self._require_same(node.predicate)
         if value.dtype != node.value.dtype or reads or index.dtype.lanes != node.indices[0].dtype.lanes:
             raise _NoVectorFormError
         if index is node.indices[0] and value is node.value:
             return node
         return BufferStore(node.buffer, value, (index,), node.predicate)
+
+    def _require_same(self, predicate: PrimExpr | None) -> None:
+        if predicate is not None and self.visit(predicate) is not predicate:
+            raise _NoVectorFormError
 
     def visit_Bind(self, node: Bind) -> Stmt:
         value = self.visit(node.value)
