@@ -56,10 +56,11 @@ def _inlined(triple: str, cpu: str, features: str, caller: str, callees: Sequenc
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, features=features, opt=1)
-    module = llvm.parse_assembly(_program(triple, caller, callees), llvm.create_context())
-    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
-    builder.getModulePassManager().run(module, builder)
-    left = {function.name for function in module.functions}
+    text, tuning = _program(triple, caller, callees), llvm.create_pipeline_tuning_options(speed_level=1)
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        with llvm.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as passes:
+            passes.run(module, builder)
+        left = {function.name for function in module.functions}
     return [f"callee.{number}" not in left for number in range(len(callees))]
 
 

@@ -41,7 +41,8 @@ def emit(line: str, triple: str, cpu: str, features: str) -> None:
     os.write(2, f"\n{line}\n".encode())
     machine = target.create_target_machine(cpu=cpu, features=features, opt=1, reloc="pic", codemodel="small")
     text = _PROGRAM.format(triple=triple, layout=machine.target_data)
-    machine.emit_object(llvm.parse_assembly(text, llvm.create_context()))
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        machine.emit_object(module)
 
 
 if __name__ == "__main__":

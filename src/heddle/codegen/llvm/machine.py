@@ -43,13 +43,13 @@ def compile_text(text: str, target: Target, want_text: bool = False) -> MachineC
     options = machine_options(target)
     machine = target_machine(options)
     try:
-        module = optimized(text, machine, options.opt_level)
+        with optimized(text, machine, options.opt_level) as module:
+            object_code: bytes = machine.emit_object(module)
+            if not want_text:
+                return MachineCode(object_code)
+            return MachineCode(object_code, machine.emit_assembly(module), str(module))
     except RuntimeError as error:
         raise refused(error) from error
-    object_code: bytes = machine.emit_object(module)
-    if not want_text:
-        return MachineCode(object_code)
-    return MachineCode(object_code, machine.emit_assembly(module), str(module))
 
 
 def assembly(text: str, target: Target) -> str:

@@ -15,6 +15,8 @@ import json
 import os
 import struct
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import cache
 from typing import Any, BinaryIO
@@ -55,26 +57,31 @@ def target_machine(options: MachineOptions) -> Any:
     )
 
 
-def optimized(text: str, machine: Any, opt_level: int) -> Any:
+@contextmanager
+def optimized(text: str, machine: Any, opt_level: int) -> Iterator[Any]:
     """The module of a text after LLVM's passes, of which one that is `AS_WRITTEN` needs none.
+
+    It ends with the block, whatever happens there: first what LLVM keeps of a module, then the module, then
+    its context. In another order, such as a garbage collector's, LLVM reads memory that it has given back.
 
     Raises: RuntimeError for a text that LLVM rejects.
     """
-    module = llvm.parse_assembly(text, llvm.create_context())
-    module.verify()
-    opt_level = 0 if f"\n{AS_WRITTEN}\n" in text else opt_level  # a line: messages may say the same
-    tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-    tuning.loop_vectorization = tuning.slp_vectorization = opt_level > 1
-    tuning.loop_unrolling = tuning.loop_interleaving = True
-    builder = llvm.create_pass_builder(machine, tuning)
-    builder.getModulePassManager().run(module, builder)
-    return module
+    with llvm.create_context() as context, llvm.parse_assembly(text, context) as module:
+        module.verify()
+        opt_level = 0 if f"\n{AS_WRITTEN}\n" in text else opt_level  # a line: messages may say the same
+        tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+        tuning.loop_vectorization = tuning.slp_vectorization = opt_level > 1
+        tuning.loop_unrolling = tuning.loop_interleaving = True
+        with llvm.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as passes:
+            passes.run(module, builder)
+        yield module
 
 
 def object_code(text: str, options: MachineOptions) -> bytes:
     """Raises: RuntimeError for a text that LLVM rejects."""
     machine = target_machine(options)
-    code: bytes = machine.emit_object(optimized(text, machine, options.opt_level))
+    with optimized(text, machine, options.opt_level) as module:
+        code: bytes = machine.emit_object(module)
     return code
 
 
