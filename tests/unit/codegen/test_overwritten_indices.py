@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 from heddle.codegen import as_module, build
+from heddle.codegen.llvm.divisors import Divisors
+from heddle.codegen.llvm.index_checks import IndexChecks
+from heddle.prim.checked_index import checked_index
+from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.script import from_source
 from heddle.support.diagnostics import TrapIndexError
+from heddle.tir.nodes import Evaluate
 
 TEXT = """
 @I.ir_module
@@ -60,3 +68,34 @@ def test_result_given_the_memory_of_indices(shares: bool) -> None:
     indices[:] = [0, 1, 88, 1]
     with pytest.raises(TrapIndexError, match="index 88 is out of range for an axis of 5"):
         kernel(np.arange(50, 55), indices, result)  # type: ignore[operator]
+
+
+class _StoppedError(Exception):
+    pass
+
+
+def test_what_is_known_of_a_loop_ends_with_it_also_by_an_exception() -> None:
+    """A function may be tried in one way, and made in another."""
+    var, index, extent = Var("i", "int64"), Var("k", "int64"), Var("n", "int64")
+    check = checked_index(index, constant(4, "int64"))
+
+    class Refusing:
+        env: ClassVar[dict[Var, str]] = {}
+
+        def emit_index(self, expr: PrimExpr) -> str:
+            raise _StoppedError
+
+    checks, divisors = IndexChecks({}, lambda one, other: True), Divisors(lambda expr: False)
+    before, nonzero = copy.deepcopy(vars(checks)), divisors.nonzero
+    body = Evaluate(constant(0, "int32"))
+    for opened in (
+        lambda: checks.inside(var, frozenset(), 0, body),
+        checks.moving,
+        lambda: checks.written_through(Refusing(), index, may_wait=True),
+        lambda: checks.written_through(Refusing(), check, may_wait=False),
+        lambda: divisors.in_loop(extent),
+    ):
+        with pytest.raises(_StoppedError), checks.moving(), opened():
+            raise _StoppedError
+        assert vars(checks) == before
+        assert divisors.nonzero == nonzero

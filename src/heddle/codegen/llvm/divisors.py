@@ -7,6 +7,7 @@ for i in range(n): C[i] = A[i // m]                 m may be 0: the quotient is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from heddle.codegen.expressions import does_not_overflow, plain_int
 from heddle.ir.structural import structural_equal
@@ -41,6 +42,15 @@ class Divisors:
     def inside(self, extent: PrimExpr) -> tuple[PrimExpr, ...]:
         """What is not zero in a loop of that extent."""
         return (*self.nonzero, *_nonzero_with(extent, self.values))
+
+    @contextmanager
+    def in_loop(self, extent: PrimExpr) -> Iterator[None]:
+        """The body of a loop of that extent."""
+        before, self.nonzero = self.nonzero, self.inside(extent)
+        try:
+            yield
+        finally:
+            self.nonzero = before
 
     def may_be_zero(self, divisor: PrimExpr, in_index: bool) -> bool:
         """Whether an integer divisor has to be looked at when the program runs. Products and sums `in_index`

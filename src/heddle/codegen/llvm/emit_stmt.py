@@ -257,13 +257,12 @@ class StmtEmitter(MemoryEmitter):
         known = frozenset(self.env)
         self.env[node.loop_var] = counter
         self.note_sign(node.loop_var, node.min)
-        nonzero, self.divisors.nonzero = self.divisors.nonzero, self.divisors.inside(node.extent)
         with (
+            self.divisors.in_loop(node.extent),
             self.open_loop(node.loop_var) as state,
             self.index_checks.inside(node.loop_var, known, self.num_conditions, node.body) as settle,
         ):
             self.scoped(node.body)
-        self.divisors.nonzero = nonzero
         self._jump(latch)
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"

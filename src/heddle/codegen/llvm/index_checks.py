@@ -121,15 +121,19 @@ class IndexChecks:
         outer, is_moving = self._loop, self.is_moving
         loop = self._loop = _Loop(var, known, conditions, body)
         self.is_moving = False
-        yield lambda emitter, begin, end: self._settle(emitter, loop, begin, end)
-        self._loop, self.is_moving = outer, is_moving
+        try:
+            yield lambda emitter, begin, end: self._settle(emitter, loop, begin, end)
+        finally:
+            self._loop, self.is_moving = outer, is_moving
 
     @contextmanager
     def moving(self) -> Iterator[None]:
         """A loop whose iterations have no number."""
         before, self.is_moving = self.is_moving, True
-        yield
-        self.is_moving = before
+        try:
+            yield
+        finally:
+            self.is_moving = before
 
     @contextmanager
     def written_through(self, emitter: Emitter, index: PrimExpr, may_wait: bool) -> Iterator[None]:
@@ -137,27 +141,34 @@ class IndexChecks:
         value that is stored finds their positions."""
         before = self.may_wait, self._known
         self.may_wait, self._known = may_wait, []
-        if not may_wait:
-            for check in _made_first(index):
-                self._known.append((check, emitter.emit_index(check)))
-        yield
-        self.may_wait, self._known = before
+        try:
+            if not may_wait:
+                for check in _made_first(index):
+                    self._known.append((check, emitter.emit_index(check)))
+            yield
+        finally:
+            self.may_wait, self._known = before
 
     def _settle(self, emitter: Emitter, loop: _Loop, begin: str, end: str) -> None:
         """Look at the checks that waited for the end of a loop."""
         if not loop.waiting:
             return
-        outer, self._loop = self._loop, None  # what is checked now leaves at once
         bound = {var for check in loop.waiting for var in (loop.var, *check.bound)}
         before = {var: emitter.env.get(var) for var in bound}
+        outer, self._loop = self._loop, None  # what is checked now leaves at once
+        try:
+            self._look(emitter, loop, begin, end)
+        finally:
+            emitter.env.update({var: operand for var, operand in before.items() if operand is not None})
+            self._loop = outer
+
+    def _look(self, emitter: Emitter, loop: _Loop, begin: str, end: str) -> None:
         for check in loop.waiting:
             if check.is_guarded:
                 self._at_first(emitter, loop, check)
         plain = [check for check in loop.waiting if not check.is_guarded]
         if plain:
             self._search(emitter, loop, plain, begin, end)
-        emitter.env.update({var: operand for var, operand in before.items() if operand is not None})
-        self._loop = outer
 
     def _at_first(self, emitter: Emitter, loop: _Loop, check: _Waiting) -> None:
         """Check again in the first iteration that met an index outside, if one did."""
