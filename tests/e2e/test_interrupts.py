@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.c_file import needs_compiler
 from tests.e2e.test_cli_process import environment
 
 LOOPS = {
@@ -64,7 +65,7 @@ from heddle import relax
 from heddle.driver.models import find_model
 from heddle.script import from_source
 
-executable = heddle.compile(from_source(open(sys.argv[1]).read()), exec_mode=sys.argv[2])
+executable = heddle.compile(from_source(open(sys.argv[1]).read()), sys.argv[4], exec_mode=sys.argv[2])
 vm = relax.VirtualMachine(executable, heddle.cpu())
 main, endless, short = vm["main"], np.ones(4, "float32"), np.full(4, 200, "float32")
 for turn in range(2):
@@ -100,10 +101,19 @@ def interrupt(process: subprocess.Popen[str]) -> None:
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs /proc")
 @pytest.mark.parametrize("kind", LOOPS)
-@pytest.mark.parametrize("mode", ["bytecode", "compiled"])
-def test_an_interrupt_ends_a_program_without_end_in_python(tmp_path: Path, mode: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("mode", "target"),
+    [
+        ("bytecode", "llvm"),
+        ("compiled", "llvm"),
+        pytest.param("compiled", "c", marks=needs_compiler),
+    ],
+)
+def test_an_interrupt_ends_a_program_without_end_in_python(
+    tmp_path: Path, mode: str, target: str, kind: str
+) -> None:
     lives_on = "calls" if kind == "calls" else "lives on"  # the sum of 2**60 does not depend on its input
-    command = [sys.executable, "-c", IN_PYTHON, str(program(tmp_path, kind)), mode, lives_on]
+    command = [sys.executable, "-c", IN_PYTHON, str(program(tmp_path, kind)), mode, lives_on, target]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     ) as process:

@@ -85,6 +85,7 @@ class ProgramEmitter:
             elif kind == "branch":
                 self._branch(*map(word_of, call.args))
             elif kind == "again":
+                self.check("heddle_turn(context)")
                 count = self.arguments(call.args)
                 self.out.line(f"heddle_again(context, r, {self._num_registers}, s, {count});")
                 self.out.line("goto again;")

@@ -43,6 +43,7 @@ void heddle_enter(HeddleContext *context, HeddleCell *registers, const HeddleCel
 void heddle_leave(HeddleContext *context, HeddleCell *registers, int64_t count, const HeddleCell *value,
                   HeddleCell *result);
 void heddle_fail(HeddleContext *context, HeddleCell *registers, int64_t count, int64_t place);
+int32_t heddle_turn(HeddleContext *context); /* before each turn of a loop: fails where the host wants an end */
 void heddle_again(HeddleContext *context, HeddleCell *registers, int64_t num_registers, const HeddleCell *args,
                   int64_t count);
 void heddle_put(HeddleContext *context, HeddleCell *into, int32_t kind, void *payload);

@@ -469,6 +469,12 @@ void heddle_fail(HeddleContext *context, HeddleCell *registers, int64_t count, i
   heddle_release_all(context, registers, count);
 }
 
+/* A program of its own has no host that could want it to end. */
+int32_t heddle_turn(HeddleContext *context) {
+  (void)context;
+  return 0;
+}
+
 /* `args` are values that nobody counts: they get a holder before the registers lose theirs. */
 void heddle_again(HeddleContext *context, HeddleCell *registers, int64_t num_registers, const HeddleCell *args,
                   int64_t count) {
