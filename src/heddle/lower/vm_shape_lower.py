@@ -419,7 +419,7 @@ def _products_fit(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stm
     }
     return [
         AssertStmt(
-            all_of(less(substitute(product, loads), _NO_SIZE), less(-_NO_SIZE, substitute(product, loads))),
+            all_of(less(substitute(product, loads), _BEYOND), less(-_BEYOND, substitute(product, loads))),
             f"the size {expr} is more than 64 bits hold",
             "ValueError",
         )
@@ -427,8 +427,8 @@ def _products_fit(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stm
     ]
 
 
-_NO_SIZE = FloatImm(DataType("float64"), 2.0**62)
-"""More than any size."""
+_BEYOND = FloatImm(DataType("float64"), 2.0**63 - 2**13)
+"""Products of float64 below it are below 2**63 without their rounding too."""
 
 
 def _no_heap() -> Expr:

@@ -68,7 +68,7 @@ def _np_source(
     def scaled(at: Any) -> Any:
         if scale is not None:
             return at / np.float32(scale)
-        return at / (m / n) if is_nearest else at * (n / m)
+        return at / (m / n) if is_nearest else at * n / m
 
     if mode == "asymmetric":
         return scaled(x)
@@ -78,7 +78,7 @@ def _np_source(
         steps = max(m - one, one)
         if scale is not None and outputs > 1:
             steps = np.float32(scale) * n - one
-        return x * (n - one) / steps if is_nearest else x * ((n - one) / steps)
+        return x * (n - one) / steps
     if mode == "tf_crop_and_resize":
         low, high = np.float32(roi[0]), np.float32(roi[1])
         if outputs == 1:

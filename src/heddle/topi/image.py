@@ -79,7 +79,7 @@ class Resize:
             steps = maximum(m - 1, constant(1, _FLOAT))
             if scale is not None:  # ONNX takes the length that is not rounded
                 steps = select(outputs > 1, scale * n - 1, constant(1, _FLOAT))
-            return x * (n - 1) / steps if self.method == "nearest_neighbor" else x * ((n - 1) / steps)
+            return x * (n - 1) / steps
         if mode == "tf_crop_and_resize":
             low, high = constant(self.roi[axis], _FLOAT), constant(self.roi[axis + ndim], _FLOAT)
             if geometry is not None:
@@ -101,13 +101,14 @@ class Resize:
     def _scaled(self, x: PrimExpr, n: PrimExpr, m: PrimExpr, scale: PrimExpr | None = None) -> PrimExpr:
         """x over the scale that is given, else x * n / m. The last bit decides which of two equally near
         neighbours is taken: for these it is x over the scale, as in ONNX Runtime, which no fused operation
-        changes, whatever is constant.
+        changes, whatever is constant. The product of small numbers is exact, so that positions between pixels
+        are rounded once too: a quotient n / m that is rounded first errs by as much as its multiple.
         """
         result: PrimExpr
         if scale is not None:
             result = x / scale
         else:
-            result = x / (m / n) if self.method == "nearest_neighbor" else x * (n / m)
+            result = x / (m / n) if self.method == "nearest_neighbor" else x * n / m
         return result
 
     def nearest(self, x: PrimExpr) -> PrimExpr:

@@ -14,6 +14,7 @@ from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 from heddle.frontend.onnx.part import used_names
 from tests.fuzz.graphs.oracle import Refused, evaluate, value_info
+from tests.fuzz.graphs.steps import decides_a_step
 from tests.fuzz.graphs.values import (
     BOOL,
     EPSILON,
@@ -30,11 +31,9 @@ ROUNDING = {"float64": 1e-8, "float32": 1e-4, "float16": 0.02, "bfloat16": 0.03}
 """How far errors of rounding may move a value, as a part of the largest: beyond, nothing is compared."""
 SUMS = ("ReduceSum", "ReduceMean")
 MANY_TERMS = 4096
+MOST_DIMS = 8
 MAX_CANCELLED = 50
 """Sizes of many terms over their sum: beyond it a peer's error, some units of all terms, may show."""
-STEPS = ("QuantizeLinear", "Cast", "Round", "Floor", "Ceil")
-MANY_UNITS = 16
-"""How many units of the element an error of a node's input may have, where the node makes a step of it."""
 # fmt: off
 EXACT = frozenset((
     "Identity", "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND",
@@ -72,6 +71,13 @@ class Plan:
     special: bool
     numbers: tuple[int, ...]
     max_elements: int
+
+
+def _leaves_64_bits(a: Any, b: Any) -> bool:
+    """Whether a product of as few integers as a shape has wraps: sizes may not (docs/semantics.md)."""
+    if a.dtype != np.int64 or a.ndim > 1 or b.ndim > 1 or max(a.size, b.size) > MOST_DIMS:
+        return False
+    return any(abs(int(x) * int(y)) >= 1 << 63 for x, y in np.broadcast(a, b))
 
 
 def _cancels(op: str, terms: Any, made: Any) -> bool:
@@ -260,6 +266,8 @@ class Builder:
             clean.append(evaluate(node, {name: table[name].clean[s] for name in wanted}, self.opset))
             if node.op_type in SUMS and _cancels(node.op_type, table[node.input[0]].clean[s], clean[-1][0]):
                 raise Unfit("rounding decides a sum")
+            if node.op_type == "Mul" and _leaves_64_bits(*(table[name].clean[s] for name in node.input)):
+                raise Unfit("a product of sizes that leaves 64 bits, which is an error")
             if any(getattr(item, "size", 0) > self.plan.max_elements for item in clean[-1]):
                 raise Unfit("too many elements")  # before there are as many errors of rounding
             if any(table[name].clean[s] is not table[name].noisy[s] for name in wanted):
@@ -276,22 +284,14 @@ class Builder:
         return made
 
     def _refuse_steps(self, node: NodeProto, s: int, made: Sequence[Any]) -> None:
-        """Refuse a node that rounds, where an error of its input could take a value over a step."""
+        """Refuse a node that rounds or chooses, where errors of its inputs could take a value over a step."""
         table = {value.name: value for value in self.values}
-        first, *others = used_names(node)
-        given, again = table[first].clean[s], table[first].noisy[s]
-        if node.op_type not in STEPS or isinstance(given, list) or given.dtype not in FLOATS:
-            return
-        if node.op_type == "Cast" and made[0].dtype in FLOATS:
-            return
-        wide = given.astype(np.float64)
-        with np.errstate(all="ignore"):
-            error = MANY_UNITS * EPSILON[given.dtype.name] * np.abs(wide) + 4 * np.abs(again - wide)
-            for moved in (wide - error, wide + error):
-                inputs = {first: np.where(np.isfinite(moved), moved, wide).astype(given.dtype)}
-                inputs |= {name: table[name].clean[s] for name in others}
-                if not np.array_equal(evaluate(node, inputs, self.opset)[0], made[0], equal_nan=True):
-                    raise Unfit("rounding decides a step")
+        names = used_names(node)
+        clean, noisy = (
+            {name: getattr(table[name], form)[s] for name in names} for form in ("clean", "noisy")
+        )
+        if decides_a_step(node, clean, noisy, made, lambda given: evaluate(node, given, self.opset)):
+            raise Unfit("rounding decides a step")
 
     def _with_noise(self, op: str, item: Any) -> Any:
         """The value as rounding elsewhere could have left it: by units of the element and of the largest."""

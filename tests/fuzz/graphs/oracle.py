@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime
-from onnx import GraphProto, NodeProto, ValueInfoProto, helper, numpy_helper
+from onnx import NodeProto, ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 from packaging.version import Version
 
-from heddle.frontend.onnx.part import used_names
+from tests.fuzz.graphs.bodies import Refused, by_branch, by_slices, by_turns
 from tests.fuzz.graphs.values import BFLOAT16, ONNX_TYPES
 
 Arrays = Sequence[Any]
@@ -31,10 +31,6 @@ DIFFERENCES = Path(__file__).parents[1] / "known_differences.toml"
 _RARE = (BFLOAT16, *(dtype for dtype in ONNX_TYPES if dtype.name in ("int4", "uint4")))
 explained: Counter[str] = Counter()
 """How often each known difference decided who answers."""
-
-
-class Refused(Exception):
-    """No peer gives an answer."""
 
 
 @cache
@@ -135,45 +131,7 @@ def evaluate(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]
     return made
 
 
-def _by_branch(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    """The branch that an If takes, node by node: in it, too, a peer may depart from the standard."""
-    chosen = "then_branch" if bool(given[node.input[0]]) else "else_branch"
-    (body,) = (attr.g for attr in node.attribute if attr.name == chosen)
-    return _by_nodes(body, given, opset)
-
-
-def _by_nodes(body: GraphProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    table = dict(given) | {item.name: numpy_helper.to_array(item) for item in body.initializer}
-    for inner in body.node:
-        made = evaluate(inner, {name: table[name] for name in used_names(inner)}, opset)
-        table.update(zip(filter(None, inner.output), made, strict=True))
-    return [table[output.name] for output in body.output]
-
-
-MOST_TURNS = 100
-
-
-def _by_turns(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
-    """A Loop, turn by turn and node by node."""
-    (body,) = (attr.g for attr in node.attribute if attr.name == "body")
-    trips, condition, *names = node.input
-    turns = int(given[trips]) if trips else MOST_TURNS
-    goes_on = bool(given[condition]) if condition else True
-    carried, rows, number = [given[name] for name in names], [], 0
-    while goes_on and number < turns:
-        if number == MOST_TURNS:
-            raise Refused("a loop of many turns, node by node")
-        values = [np.asarray(number, np.int64), np.asarray(goes_on), *carried]
-        own = dict(zip((each.name for each in body.input), values, strict=True))
-        going, *made = _by_nodes(body, dict(given) | own, opset)
-        carried, goes_on, number = made[: len(names)], bool(going), number + 1
-        rows.append(made[len(names) :])
-    collected = list(zip(*rows, strict=True))
-    of_one_shape = all(len({row.shape for row in each}) == 1 for each in collected)
-    if len(carried) + len(collected) < len(node.output) or not of_one_shape:
-        raise Refused("rows of a loop that does not run, or of several shapes")
-    results = [*carried, *map(np.stack, collected)]
-    return [value for name, value in zip(node.output, results, strict=False) if name]
+_REPEATS = {"Loop": by_turns, "Scan": by_slices}
 
 
 def _may_depart(node: NodeProto) -> bool:
@@ -185,10 +143,10 @@ def _may_depart(node: NodeProto) -> bool:
 
 def _answer(node: NodeProto, given: Mapping[str, Any], opset: int) -> list[Any]:
     if node.op_type == "If":
-        return _by_branch(node, given, opset)
+        return by_branch(evaluate, node, given, opset)
     rule = _difference(node, given, opset)
-    if node.op_type == "Loop" and (rule is None or rule["answer"] != "none") and _may_depart(node):
-        return _by_turns(node, given, opset)
+    if node.op_type in _REPEATS and (rule is None or rule["answer"] != "none") and _may_depart(node):
+        return _REPEATS[node.op_type](evaluate, node, given, opset)
     if rule is not None:
         explained[rule["name"]] += 1
         if rule["answer"] == "none":

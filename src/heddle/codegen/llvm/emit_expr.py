@@ -87,12 +87,11 @@ _INT_COMPARES: dict[type, str] = {EQ: "eq", NE: "ne", LT: "lt", LE: "le", GT: "g
 
 @dataclass(slots=True)
 class OpenLoop:
-    """A loop under way: how many conditions were around it, its variable where it has one, and whether a
-    condition inside it guards a division."""
+    """A loop under way: its variable where it has one, and whether it divides integers by what is no
+    constant."""
 
-    conditions: int
     var: Var | None = None
-    divides_conditionally: bool = False
+    divides: bool = False
 
 
 class ExprEmitter(Dispatch):
@@ -164,7 +163,7 @@ class ExprEmitter(Dispatch):
     def open_loop(self, var: Var | None = None) -> Iterator[OpenLoop]:
         """The body of a loop over `var`."""
         known, self._quotients = self._quotients, dict(self._quotients)
-        self._loops.append(OpenLoop(self.num_conditions, var))
+        self._loops.append(OpenLoop(var))
         try:
             yield self._loops[-1]
         finally:
@@ -353,7 +352,7 @@ class ExprEmitter(Dispatch):
         if key not in self._quotients:
             self._quotients[key] = self.out.value(f"{op} {key[1]}")
             for loop in self._loops if divisor is None else ():
-                loop.divides_conditionally |= self.num_conditions > loop.conditions
+                loop.divides = True
         return self._quotients[key]
 
     def _signed(self, op: str, node: ArithExpr, a: str, b: str, ty: str) -> str:

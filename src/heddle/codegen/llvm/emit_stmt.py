@@ -267,13 +267,16 @@ class StmtEmitter(MemoryEmitter):
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
         self.out.define(following, f"add{wrap} {ty} {counter}, 1")
-        metadata = self._loop_metadata(node, state.divides_conditionally)
+        metadata = self._loop_metadata(node, state.divides)
         self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
         settle(self, begin, end)
 
     def _loop_metadata(self, node: For, keep_scalar: bool) -> str:
-        """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so."""
+        """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so. So it
+        shall leave divisions by variables: no processor has them for vectors, and what LLVM estimates of them
+        in two ways may differ, upon which it ends the process (LoopVectorize.cpp, `computeBestVF`).
+        """
         options = ['!{!"llvm.loop.mustprogress"}']
         if keep_scalar or has_vector_code(node.body) or node.annotations.get("disable_vectorize"):
             options.append('!{!"llvm.loop.vectorize.enable", i1 false}')

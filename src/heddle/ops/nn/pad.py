@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -187,11 +188,11 @@ def _check_shuffle(ctx: Inference, ty: TensorType, factor: int) -> None:
 def _np_shuffle(attrs: Any, x: Any) -> Any:
     r = int(attrs.upscale_factor)
     *lead, c, h, w = x.shape
-    depth = c // (r * r)
+    images, depth = math.prod(lead), c // (r * r)
     if attrs.blocks_first:
-        parts = x.reshape(-1, r, r, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
+        parts = x.reshape(images, r, r, depth, h, w).transpose(0, 3, 4, 1, 5, 2)
     else:
-        parts = x.reshape(-1, depth, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+        parts = x.reshape(images, depth, r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
     return parts.reshape(*lead, c // (r * r), h * r, w * r)
 
 
@@ -199,7 +200,7 @@ def _np_unshuffle(attrs: Any, x: Any) -> Any:
     r = int(attrs.downscale_factor)
     *lead, c, h, w = x.shape
     order = (0, 3, 5, 1, 2, 4) if attrs.blocks_first else (0, 1, 3, 5, 2, 4)
-    parts = x.reshape(-1, c, h // r, r, w // r, r).transpose(order)
+    parts = x.reshape(math.prod(lead), c, h // r, r, w // r, r).transpose(order)
     return parts.reshape(*lead, c * r * r, h // r, w // r)
 
 

@@ -212,11 +212,20 @@ class _Splitter(StmtSubstituter):
         return {SUMMED_CHANNELS: found[0]} if found else {}
 
     def _stored_only(self) -> PrimExpr:
-        """Whether an iteration's element exists in a result that is not split."""
+        """Whether an iteration's element exists in what is stored: only along a split dimension there is room
+        for more, where the axis stands for itself."""
         stores = [node for node in walk_stmts(self._old.body) if isinstance(node, BufferStore)]
-        used = free_vars(*(i for store in stores if store.buffer not in self._splits for i in store.indices))
+        used = free_vars(*(index for store in stores for index in self._without_room(store)))
         ends = [self._values[var] < end for var, end in self._ends.items() if var in used]
         return all_of(*ends) if ends else constant(True)
+
+    def _without_room(self, store: BufferStore) -> list[PrimExpr]:
+        split = self._splits.get(store.buffer)
+        return [
+            index
+            for dim, index in enumerate(store.indices)
+            if split is None or dim != split.dim or index not in self._ends
+        ]
 
     def visit_BufferLoad(self, node: BufferLoad) -> Any:
         index = tuple(self.visit(i) for i in node.indices)

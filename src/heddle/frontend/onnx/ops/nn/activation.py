@@ -61,10 +61,14 @@ def mish(ctx: NodeContext) -> Result:
     return ctx.call("nn.mish", ctx.tensor(0))
 
 
+_EQUAL_FROM = {"float64": 40.0}
+"""By the type, from where on log(1 + exp(x)) is x; 20 for others."""
+
+
 @converts("Softplus")
 def softplus(ctx: NodeContext) -> Result:
     """Softplus: log(1 + exp(x))."""
-    return ctx.call("nn.softplus", ctx.tensor(0))
+    return ctx.call("nn.softplus", ctx.tensor(0), threshold=_EQUAL_FROM.get(ctx.dtype(0), 20.0))
 
 
 @converts("Softsign")
