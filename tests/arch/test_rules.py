@@ -21,7 +21,7 @@ LONG_FILE_LINES = 450
 MAX_FUNCTION_LINES = 80
 HIDDEN_IMPORTS_IN = ("driver", "facade", "__main__.py")
 OPTIONAL = (
-    *("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL"),
+    *("onnx", "onnxruntime", "torch", "typer", "rich", "pytest", "ziglang", "cryptography", "PIL", "textual"),
     *("pygments", "black"),
 )
 """Packages of extras: they may be imported where they are needed."""

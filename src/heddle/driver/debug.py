@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import IO, Any
 
+from heddle.driver.codes import D0301, D0401
 from heddle.driver.inputs import Array, make_arguments
 from heddle.driver.run import Compiled, Run, signature_of
 from heddle.runtime.device import cpu
 from heddle.runtime.profiling import Report
+from heddle.support.diagnostics import MissingDependencyError, UsageError
+from heddle.support.distribution import pip_install
 from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen
 from heddle.vm.insight.console import DebugConsole
@@ -59,6 +62,29 @@ def debug_session(
     console.show_place()
     console.run_script(commands)
     return console.failures
+
+
+def view_session(opened: Callable[[], Debugger], breaks: Iterable[str]) -> int:
+    """The debugger on the whole terminal, until its user leaves; `opened` makes it. Gives 0.
+
+    Raises: MissingDependencyError D0401 without Textual; UsageError D0301 where output is no terminal; what
+    `opened` raises.
+    """
+    try:
+        from heddle.driver.debug_view import DebugView  # Textual is an extra, for this page only
+    except ImportError as error:
+        raise MissingDependencyError(
+            D0401, "the debugger's page needs the package 'textual'", help=pip_install("view")
+        ) from error
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            D0301, "the debugger's page needs a terminal", help="without --view, -c takes commands"
+        )
+    view = DebugView(opened, breaks)
+    view.run()
+    if view.failure is not None:
+        raise view.failure
+    return 0
 
 
 def profile_run(compiled: Compiled, run: Run, function: str) -> Report:

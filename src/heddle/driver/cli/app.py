@@ -298,6 +298,9 @@ def debug_command(
     unfused: Annotated[
         bool, typer.Option("--unfused", help="Compile without fusion: one node of the model per kernel.")
     ] = False,
+    view: Annotated[
+        bool, typer.Option("--view", help="Use the whole terminal: source, bytecode, registers, memory.")
+    ] = False,
     target: TargetOpt = None,
     variant: VariantOpt = None,
     trust: TrustOpt = False,
@@ -311,13 +314,21 @@ def debug_command(
 
     def command() -> int:
         from heddle.driver.cli.show import progress_bar  # other commands start without it
-        from heddle.driver.debug import UNFUSED, DebugOptions, debug_session, open_debugger
+        from heddle.driver.debug import (
+            UNFUSED,
+            DebugOptions,
+            debug_session,
+            open_debugger,
+            view_session,
+        )
         from heddle.vm.insight.console import read_script, split_commands
 
         found = check_uncompiled(find_model(model), target=target)
         given = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
         options = DebugOptions(function, given, parse_dims(dim or ()), seed)
         lines = [*(read_script(script) if script is not None else ()), *split_commands(commands or "")]
+        if view and lines:
+            raise UsageError(D0301, "--view takes commands from its own line: leave out --script and -c")
         if unfused and found.is_compiled:
             raise UsageError(D0301, f"{model} is compiled already; --unfused is for models that are not")
         with progress_bar(model) as listener:
@@ -331,6 +342,8 @@ def debug_command(
             )
             compiled = load_or_compile(found, how)
         is_interactive = script is None and commands is None
+        if view:
+            return view_session(lambda: open_debugger(compiled, options), stops or ())
         failures = debug_session(
             open_debugger(compiled, options), stops or (), None if is_interactive else lines
         )
