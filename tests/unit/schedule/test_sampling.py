@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heddle.ir.structural import assert_structural_equal, structural_equal
+from heddle.prim.nodes import Var
 from heddle.support.diagnostics import FormatError
 from heddle.tir.schedule import Schedule, ScheduleError, Trace
 from heddle.tir.schedule.base import PRIMITIVES
@@ -183,12 +184,19 @@ def test_broken_traces_are_refused(name):
     assert text in str(caught.value)
 
 
-def test_functions_are_not_saved():
-    sch = Schedule(matmul(n=4))
+def test_maps_of_loops_are_saved():
+    before = matmul(n=4)
+    sch = Schedule(before)
     sch.prefetch("C", 1, sch.get_loops("C")[0], lambda i: (i + 1, 0))
+    replays(before, sch)
+
+
+def test_unknown_variables_are_not_saved():
+    sch = Schedule(matmul(n=4))
+    sch.annotate(sch.get_loops("C")[0], "hint", Var("unknown", "int64") + 1)
     with pytest.raises(FormatError) as caught:
         sch.trace.as_json()
-    assert "prefetch" in str(caught.value)
+    assert "annotate" in str(caught.value)
 
 
 WRONG = {

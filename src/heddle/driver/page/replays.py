@@ -1,7 +1,6 @@
 """How schedule rules made the loops of kernels, instruction by instruction.
 
-The loops after each instruction are kept while the rule runs: some instructions name buffers of the program
-that they changed, and could not be applied to an equal one again.
+The loops after each instruction are kept while the rule runs, so that no instruction is applied twice.
 """
 
 from __future__ import annotations

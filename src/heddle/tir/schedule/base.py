@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any, overload
@@ -16,9 +16,9 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, VerifyError
 from heddle.support.frozen import frozen
 from heddle.tir.codes import T0401
-from heddle.tir.nodes import For, PrimFunc, SBlock
+from heddle.tir.nodes import Buffer, For, PrimFunc, SBlock
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles, size_variables
 from heddle.tir.schedule.instruction import Instruction
 from heddle.tir.schedule.nested_regions import with_nested_regions
 from heddle.tir.schedule.numbers import check_numbers
@@ -59,6 +59,7 @@ def recorded(
             for name, value in given.items():
                 bound.arguments[name] = self._evaluated(value)
             check_numbers(self.func, method.__name__, parameters, bound.arguments, numbers)
+            given |= _buffers_by_number(self.func, bound.arguments)
             self._revised = {}
             result = method(*bound.args, **bound.kwargs)
             given |= self._revised
@@ -70,6 +71,24 @@ def recorded(
         return call
 
     return declare
+
+
+def _buffers_by_number(func: PrimFunc, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Buffers among the arguments as what they are to the block: ("read", 1). In an equal program the block
+    has another buffer there."""
+    name = arguments.get("block")
+    buffers = {key: value for key, value in arguments.items() if isinstance(value, Buffer)}
+    if not buffers or name is None:
+        return {}
+    block: SBlock = find_block(func, getattr(name, "name", name)).stmt.block
+    kinds = (("write", block.writes), ("read", block.reads))
+    return {
+        key: (kind, number)
+        for key, buffer in buffers.items()
+        for kind, regions in reversed(kinds)
+        for number, region in enumerate(regions)
+        if region.buffer is buffer
+    }
 
 
 def _starred(parameters: Signature, given: dict[str, Any]) -> dict[str, Any]:
@@ -107,7 +126,7 @@ class ScheduleBase:
         self._revised: dict[str, Any] = {}
         self._values: dict[Var, PrimExpr] = {}
         self._random = random.Random(None if seed == -1 else seed)
-        self.trace = Trace()
+        self.trace = Trace(sizes=size_variables(self.func))
 
     # ---- the program
 

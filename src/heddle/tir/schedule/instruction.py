@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import PrimExpr, Var
+from heddle.prim.nodes import PrimExpr
 from heddle.support.frozen import frozen
-from heddle.tir.schedule.handles import LoopRV, SBlockRV
+from heddle.tir.index_map import IndexMap
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, variables_of
 
 
 @frozen(eq=False)
@@ -40,5 +40,5 @@ def handles_in(value: Any) -> Iterator[Any]:
             yield from handles_in(item)
     elif isinstance(value, (SBlockRV, LoopRV)):
         yield value
-    elif isinstance(value, PrimExpr):
-        yield from (node for node in walk(value) if isinstance(node, Var))
+    elif isinstance(value, (PrimExpr, IndexMap)):
+        yield from variables_of(value)

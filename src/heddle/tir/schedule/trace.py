@@ -11,13 +11,13 @@ A sampling instruction has a decision: what was chosen. Replay takes the recorde
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.prim.nodes import PrimExpr, Var
-from heddle.runtime.dtype import DataType
 from heddle.support.shown import Shown
-from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles
+from heddle.tir.index_map import IndexMap
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles, size_variables, variables_of
 from heddle.tir.schedule.instruction import Instruction
 from heddle.tir.schedule.trace_json import apply_json_to_schedule, trace_to_json
 
@@ -29,11 +29,15 @@ DecisionProvider = Callable[[Instruction, Mapping[str, Any], Any], Any]
 
 
 class Trace(Shown):
-    """Instructions in order, and what those that sample decided."""
+    """Instructions in order, and what those that sample decided. `sizes`: what is variable in the program's
+    shapes (`size_variables`), by place, so that arguments may have them."""
 
-    def __init__(self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None) -> None:
+    def __init__(
+        self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None, sizes: Sequence[Var] = ()
+    ) -> None:
         self.insts: list[Instruction] = list(insts)
         self.decisions: dict[Instruction, Any] = dict(decisions or {})
+        self.sizes = tuple(sizes)
 
     def append(self, inst: Instruction, decision: Any = None) -> None:
         """Add a step, with the decision that it took."""
@@ -55,11 +59,11 @@ class Trace(Shown):
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool = False) -> Trace:
         """A trace in which one instruction decides otherwise."""
-        return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision})
+        return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision}, self.sizes)
 
     def copy(self) -> Trace:
         """The same steps and decisions, to be continued apart."""
-        return Trace(self.insts, self.decisions)
+        return Trace(self.insts, self.decisions, self.sizes)
 
     def instructions(self, remove_postproc: bool = False) -> list[Instruction]:
         """All instructions, or those before a tuner's postprocessing."""
@@ -73,7 +77,8 @@ class Trace(Shown):
 
         Raises: ScheduleError where a primitive does not apply to its program.
         """
-        renewed: dict[int, Any] = {}
+        pairs = zip(self.sizes, size_variables(sch.func), strict=False)  # another program has others
+        renewed: dict[int, Any] = {id(old): new for old, new in pairs}
         for inst in self.instructions(remove_postproc):
             arguments = {name: map_handles(value, renewed) for name, value in inst.arguments.items()}
             decision = self.decisions.get(inst)
@@ -83,26 +88,31 @@ class Trace(Shown):
                 arguments["decision"] = decision
             for old, new in zip(inst.outputs, inst.apply(sch, arguments), strict=True):
                 renewed[id(old)] = new
+                if isinstance(old, LoopRV):  # in expressions a loop is its variable
+                    renewed[id(old.var)] = new.var
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
         """The trace without instructions that only find or sample what no other instruction uses."""
         kept: list[Instruction] = []
         used: set[int] = set()
         for inst in reversed(self.instructions(remove_postproc)):
-            if inst.kind in PURE and not any(id(output) in used for output in inst.outputs):
+            if inst.kind in PURE and not any(_ids(output) & used for output in inst.outputs):
                 continue
             kept.append(inst)
             used.update(id(handle) for handle in inst.inputs)
         kept.reverse()
-        return Trace(kept, {inst: self.decisions[inst] for inst in kept if inst in self.decisions})
+        decisions = {inst: self.decisions[inst] for inst in kept if inst in self.decisions}
+        return Trace(kept, decisions, self.sizes)
 
     def names(self) -> dict[int, str]:
-        """A name for every handle: b for blocks, l for loops, v for numbers, counted together."""
-        found: dict[int, str] = {}
-        for inst in self.insts:
-            for output in inst.outputs:
-                letter = "b" if isinstance(output, SBlockRV) else "l" if isinstance(output, LoopRV) else "v"
-                found[id(output)] = f"{letter}{len(found)}"
+        """A name for every handle, and for the variable of a loop that of the loop: b for blocks, l for
+        loops, v for numbers, counted together; and n for sizes, by place."""
+        found = {id(size): f"n{place}" for place, size in enumerate(self.sizes)}
+        outputs = [output for inst in self.insts for output in inst.outputs]
+        for number, output in enumerate(outputs):
+            letter = "b" if isinstance(output, SBlockRV) else "l" if isinstance(output, LoopRV) else "v"
+            for key in _ids(output):
+                found.setdefault(key, f"{letter}{number}")
         return found
 
     def as_python(self, remove_postproc: bool = False) -> list[str]:
@@ -157,11 +167,15 @@ PURE = frozenset(
 """Primitives that change nothing: only the handles that they give matter."""
 
 
+def _ids(output: Any) -> set[int]:
+    """What stands for a handle in arguments: itself, and a loop's variable in expressions."""
+    return {id(output), id(output.var)} if isinstance(output, LoopRV) else {id(output)}
+
+
 def _text(value: Any, names: dict[int, str]) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_text(item, names) for item in value)}]"
-    if isinstance(value, PrimExpr) and id(value) not in names:
-        return str(
-            map_handles(value, {handle: Var(name, DataType("int32")) for handle, name in names.items()})
-        )
-    return names.get(id(value)) or repr(value)
+    if isinstance(value, (PrimExpr, IndexMap)) and id(value) not in names:
+        named = [var for var in variables_of(value) if id(var) in names]
+        return str(map_handles(value, {id(var): Var(names[id(var)], var.dtype) for var in named}))
+    return names.get(id(value)) or repr(value.name if isinstance(value, SBlockRV) else value)

@@ -5,7 +5,9 @@
      [[instruction number, decision], ...]]
 
 A handle is its name, text stands in quotes of its own, and other values of the IR are saved nodes; variables
-in those with the name of a handle are sampled numbers. Reading calls nothing but primitives.
+in those with the name of a handle are sampled numbers or the variables of loops, `n0` and so on what is
+variable in the shapes of the program. A block that no instruction gave is its own name, as text. Reading
+calls nothing but primitives.
 """
 
 from __future__ import annotations
@@ -17,10 +19,10 @@ from typing import Any
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.node import Node
 from heddle.prim.nodes import PrimExpr, Var
-from heddle.prim.substitute import free_vars, substitute
 from heddle.support.diagnostics import FormatError, HeddleError
 from heddle.tir.codes import T0421
-from heddle.tir.schedule.handles import LoopRV, SBlockRV
+from heddle.tir.index_map import IndexMap
+from heddle.tir.schedule.handles import LoopRV, SBlockRV, map_handles, size_variables, variables_of
 from heddle.tir.schedule.instruction import Instruction
 
 
@@ -40,8 +42,10 @@ def trace_to_json(
 
 
 def _saved(value: Any, names: dict[int, str], inst: Instruction) -> Any:
-    if id(value) in names:
+    if id(value) in names and not _is_in_expressions(value, names):
         return names[id(value)]
+    if isinstance(value, SBlockRV):
+        return json.dumps(value.name)
     if value is None or isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, str):
@@ -50,13 +54,19 @@ def _saved(value: Any, names: dict[int, str], inst: Instruction) -> Any:
         return [_saved(item, names, inst) for item in value]
     if isinstance(value, dict):
         return {"dict": {key: _saved(item, names, inst) for key, item in value.items()}}
-    if isinstance(value, PrimExpr) and all(id(var) in names for var in free_vars(value)):
-        renamed = {var: Var(names[id(var)], var.dtype) for var in free_vars(value)}
-        return {"node": save_json(substitute(value, renamed))}
-    if isinstance(value, Node) and not isinstance(value, PrimExpr):
+    if isinstance(value, (PrimExpr, IndexMap)):
+        if all(id(var) in names for var in variables_of(value)):
+            renamed = {id(var): Var(names[id(var)], var.dtype) for var in variables_of(value)}
+            return {"node": save_json(map_handles(value, renamed))}
+    elif isinstance(value, Node):
         return {"node": save_json(value)}
     what = type(value).__name__
     raise FormatError(T0421, f"an argument of {inst.kind} is a {what}, which cannot be saved: {value}")
+
+
+def _is_in_expressions(value: Any, names: Mapping[int, str]) -> bool:
+    """Whether a value is a variable that only expressions have: that of a loop, or of a size."""
+    return isinstance(value, Var) and names[id(value)][0] in "ln"
 
 
 def apply_json_to_schedule(data: Any, sch: Any) -> None:
@@ -66,7 +76,7 @@ def apply_json_to_schedule(data: Any, sch: Any) -> None:
     """
     lines, decisions = _parts(json.loads(data) if isinstance(data, str) else data)
     allowed = sch.primitive_names
-    handles: dict[str, Any] = {}
+    handles: dict[str, Any] = {f"n{place}": var for place, var in enumerate(size_variables(sch.func))}
     for k, line in enumerate(lines):
         if not (isinstance(line, list) and len(line) == 3 and line[0] in allowed):
             raise FormatError(
@@ -118,9 +128,11 @@ def _loaded_node(value: dict[str, Any], handles: dict[str, Any], position: int) 
         found = load_json(value["node"])
     except (HeddleError, KeyError, TypeError, ValueError) as error:
         raise FormatError(T0421, f"instruction {position}: {value!r} is no saved node") from error
-    if not isinstance(found, PrimExpr):
+    if not isinstance(found, (PrimExpr, IndexMap)):
         return found
-    known = {var: handles[var.name] for var in free_vars(found) if var.name in handles}
-    if len(known) < len(free_vars(found)) or any(isinstance(v, (SBlockRV, LoopRV)) for v in known.values()):
-        raise FormatError(T0421, f"instruction {position}: {found} is no expression of sampled numbers")
-    return substitute(found, known)
+    variables = variables_of(found)
+    known = {var: handles[var.name] for var in variables if var.name in handles}
+    given = {id(var): handle.var if isinstance(handle, LoopRV) else handle for var, handle in known.items()}
+    if len(given) < len(variables) or any(isinstance(handle, SBlockRV) for handle in given.values()):
+        raise FormatError(T0421, f"instruction {position}: {found} is no expression of known numbers")
+    return map_handles(found, given)

@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle.tir.codes import T0408
+from heddle.tir.index_map import IndexMap
 from heddle.tir.schedule.base import ScheduleBase, recorded
 from heddle.tir.schedule.handles import LoopRV, SBlockRV
 from heddle.tir.schedule.staging.access import buffer_of, temporary_of
 from heddle.tir.schedule.staging.buffers import storage_align, unsafe_set_dtype
 from heddle.tir.schedule.staging.cache import cache_inplace, cache_read, cache_write, set_scope
-from heddle.tir.schedule.staging.prefetch import FAR, prefetch
+from heddle.tir.schedule.staging.prefetch import FAR, map_of_loops, prefetch
 from heddle.tir.schedule.staging.rolling_buffer import rolling_buffer
 from heddle.tir.schedule.staging.share_output import share_output
 
@@ -106,8 +107,9 @@ class BufferMethods(ScheduleBase):
         block: SBlockRV | str,
         read_buffer_index: int,
         loop: LoopRV,
-        index_map: Callable[..., Sequence[Any]],
+        index_map: IndexMap | Callable[..., Sequence[Any]],
         locality: int = FAR,
     ) -> None:
         """Ask in every iteration of a loop for the cache line of an element that is read later."""
-        self._update(prefetch(self.func, self._name(block), read_buffer_index, loop.var, index_map, locality))
+        made = self._revised["index_map"] = map_of_loops(self.func, loop.var, index_map)
+        self._update(prefetch(self.func, self._name(block), read_buffer_index, loop.var, made, locality))
