@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_traces_apply_to_equal_kernels_and_can_be_saved(batch: str) -> None:
         for apply in (
             trace.apply_to_schedule,
             trace.simplified().apply_to_schedule,
-            lambda sch, saved=json.dumps(trace.as_json()): Trace.apply_json_to_schedule(saved, sch),
+            partial(Trace.apply_json_to_schedule, json.dumps(trace.as_json())),
         ):
             again = Schedule(load_json(save_json(made.start)), debug_mask="all")
             apply(again)
