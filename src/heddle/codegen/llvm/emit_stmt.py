@@ -10,6 +10,7 @@ from heddle.codegen.expressions import is_mask, is_speculatable
 from heddle.codegen.llvm.emit_memory import AliasScopes, MemoryEmitter
 from heddle.codegen.llvm.index_checks import IndexChecks, checks_in
 from heddle.codegen.llvm.intrinsics import emit_call
+from heddle.codegen.llvm.object_code import ONE_BY_ONE
 from heddle.codegen.llvm.types import INT64, memory_type, register_type
 from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter
 from heddle.ir.node import children, replace
@@ -278,7 +279,10 @@ class StmtEmitter(MemoryEmitter):
         in two ways may differ, upon which it ends the process (LoopVectorize.cpp, `computeBestVF`).
         """
         options = ['!{!"llvm.loop.mustprogress"}']
-        if keep_scalar or has_vector_code(node.body) or node.annotations.get("disable_vectorize"):
+        if node.annotations.get("disable_vectorize"):
+            self.module.flag(ONE_BY_ONE)
+            keep_scalar = True
+        if keep_scalar or has_vector_code(node.body):
             options.append('!{!"llvm.loop.vectorize.enable", i1 false}')
         if node.annotations.get("disable_unroll"):
             options.append('!{!"llvm.loop.unroll.disable"}')

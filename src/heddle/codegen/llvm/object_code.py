@@ -31,6 +31,8 @@ DONE, REFUSED = 0, 1
 AS_WRITTEN = "!heddle.as_written = !{}"
 """Metadata of modules of straight calls, such as graph functions: LLVM's passes take as long as its code
 generator there, and find nothing that one would notice."""
+ONE_BY_ONE = "!heddle.one_by_one = !{}"
+"""Metadata of modules whose schedule wants elements one by one where LLVM would put them into vectors."""
 
 
 @frozen
@@ -70,7 +72,8 @@ def optimized(text: str, machine: Any, opt_level: int) -> Iterator[Any]:
         module.verify()
         opt_level = 0 if f"\n{AS_WRITTEN}\n" in text else opt_level  # a line: messages may say the same
         tuning = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-        tuning.loop_vectorization = tuning.slp_vectorization = opt_level > 1
+        tuning.loop_vectorization = opt_level > 1
+        tuning.slp_vectorization = opt_level > 1 and f"\n{ONE_BY_ONE}\n" not in text
         tuning.loop_unrolling = tuning.loop_interleaving = True
         with llvm.create_pass_builder(machine, tuning) as builder, builder.getModulePassManager() as passes:
             passes.run(module, builder)

@@ -63,7 +63,8 @@ class ModuleWriter:
 
     def flag(self, text: str) -> None:
         """A line of metadata that says something about the whole module."""
-        self._flags.append(text)
+        if text not in self._flags:
+            self._flags.append(text)
 
     def add_function(self, name: str, text: str) -> None:
         """A finished function; it replaces a declaration of its name."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import floordiv, floormod
@@ -43,6 +43,9 @@ MAX_APART = 4
 """Elements farther apart share no vectors."""
 MAX_REPEATED = 16
 """Nodes of a map that are rather computed again than read."""
+WALKS = 8
+"""So many walks from place to place go on side by side, one element each: vectors would wait for all lanes of
+a read, and take each apart."""
 SLOW_NODES = 12
 """What a division or an intrinsic of tens of instructions counts for among them."""
 
@@ -101,6 +104,9 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if not loops:
         return
     weight = _weight(block_of(sch, handle))
+    if _follows_places(block_of(sch, handle), _axis_of(sch, handle, loops[-1])):
+        _walk_side_by_side(sch, loops, weight)
+        return
     if len(loops) == 1 or is_flat(block_of(sch, handle)):
         fused = sch.fuse(*loops) if len(loops) > 1 else loops[0]
         parallelize(sch, fused, weight)
@@ -121,8 +127,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         return
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, iterations(sch, [inner]) * weight)
-    axes = [axis for axis, loop in loops_of_axes(sch, handle).items() if loop.var is inner.var]
-    axis = axes[-1] if axes else block_of(sch, handle).iter_vars[-1].var
+    axis = _axis_of(sch, handle, inner)
     period = _period(block_of(sch, handle), axis)
     repeated = None if period is not None else _repeated(block_of(sch, handle), axis)
     if period is not None:
@@ -133,6 +138,40 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         if _has_rare_calls(block_of(sch, handle)) or _reads_apart(block_of(sch, handle), axis):
             sch.annotate(inner, MAP, True)
         cut_loop(sch, inner, block_of(sch, handle), axis)
+
+
+def _axis_of(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> Var:
+    """The axis that a loop runs over; the last one, where the loop has several."""
+    axes = [axis for axis, other in loops_of_axes(sch, handle).items() if other.var is loop.var]
+    found: Var = axes[-1] if axes else block_of(sch, handle).iter_vars[-1].var
+    return found
+
+
+def _walk_side_by_side(sch: Schedule, loops: list[LoopRV], weight: int) -> None:
+    """A few elements of the last loop at once, none of them in a vector."""
+    outer, inner = loops[:-1], loops[-1]
+    each = iterations(sch, [inner]) * weight
+    parts = _alternate(sch, inner, WALKS)
+    if outer:
+        parallelize(sch, sch.fuse(*outer) if len(outer) > 1 else outer[0], each)
+    else:
+        parallelize(sch, parts[0], WALKS * weight)
+    for loop in parts:
+        sch.annotate(loop, "disable_vectorize", True)
+
+
+def _follows_places(block: SBlock, axis: Var) -> bool:
+    """Whether an element is read where one says that was itself read where a third one says, as a walk
+    from node to node of a tree does."""
+    placed = [
+        node
+        for node in walk_distinct(block.body)
+        if isinstance(node, BufferLoad)
+        and axis in free_vars(*node.indices)
+        and any(isinstance(part, BufferLoad) for part in walk_distinct(*node.indices))
+    ]
+    known = set(map(id, placed))
+    return any(id(part) in known for load in placed for part in walk_distinct(*load.indices))
 
 
 def _weight(block: SBlock) -> int:
@@ -258,17 +297,20 @@ def _steps(expr: PrimExpr, axis: Var) -> bool:
     return is_const_int(Analyzer().simplify(substitute(expr, {axis: axis + 1}) - expr), 1)
 
 
-def _alternate(sch: Schedule, loop: LoopRV, period: int) -> None:
-    """Whole periods in one loop, whose statements read memory in order; what is left over in another."""
+def _alternate(sch: Schedule, loop: LoopRV, period: int) -> list[LoopRV]:
+    """Whole periods in one loop, whose statements read memory in order; what is left over in another. Gives
+    both."""
     extent = sch.get(loop).extent
     whole = floordiv(extent, period) * period
     if isinstance(extent, IntImm):
         if extent.value < 2 * period:
-            return
+            return [loop]
         whole = constant(extent.value // period * period, extent.dtype)
     is_whole = isinstance(extent, IntImm) and extent.value % period == 0
-    main = loop if is_whole else sch.loop_partition(loop, [whole, None])[0]
-    sch.unroll(sch.split(main, [None, period])[1])
+    main, *rest = [loop] if is_whole else sch.loop_partition(loop, [whole, None])
+    main, parts = sch.split(main, [None, period])
+    sch.unroll(parts)
+    return [main, *rest]
 
 
 def is_flat(block: SBlock) -> bool:
