@@ -191,7 +191,7 @@ class Python:
         if left:
             return
         kind = self.type_of(at)
-        held = self.items(at) if kind in ("tuple", "sequence") else []
+        held = self.items(at) if kind in ("tuple", "sequence", "shape") else []
         if kind in ("tensor", "storage", "data"):
             held = [self.machine.load(at + slot, i64) for slot in (HEADER_SLOT, OWNER_SLOT)]
         if kind == "capsule":

@@ -35,13 +35,14 @@ class Program:
         )
         self.hooks = [python.function(name, work) for name, work in zip(names, works, strict=True)]
         slow = [python.function("slow", None), python.function("raise", None)]
+        self.shapes = python.function("shape", self.sequence)
         machine.call("heddle_glue_configure", python.types["tensor"], HEADER_SLOT, OWNER_SLOT, *slow)
         elements = python.words(1, 2, ELEMENT_TYPE, FLOAT32)
         machine.call("heddle_arrays_configure", python.types["array"], elements, 2)
-        classes = [python.types[name] for name in ("data", "tuple", "texts")]
+        classes = [*(python.types[name] for name in ("data", "tuple", "texts")), self.shapes]
         machine.call("heddle_program_configure", *self.hooks, *classes, TAG_SLOT, FIELDS_SLOT)
         machine.store(machine.global_at("host_drop"), Address, machine.function(self.drop_owner))
-        self.hooks += slow
+        self.hooks += [*slow, self.shapes]
         self.keep = python.thing()
         code = machine.function(work)
         record = struct.pack("<qqq", self.objects.context, code, num_args)
@@ -362,7 +363,7 @@ def test_a_result_in_a_tuple_that_fails_drops_those_before_it():
         def work(context, args, result):
             objects = cell[0].objects
             objects.set(0, Kind.INT, 5)
-            objects.shape(1, 2)  # which the host makes
+            objects.closure(1, 2)  # which the host makes
             objects.tuple(2, 0, 1)
             machine.call("heddle_copy", context, result, objects.register(2))
             objects.set(0, Kind.NONE, 0)

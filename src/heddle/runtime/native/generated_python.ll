@@ -25,6 +25,7 @@
 @from_native = internal global ptr null, align 8
 @refuse_hook = internal global ptr null, align 8
 @text_type = internal global ptr null, align 8
+@shape_type = internal global ptr null, align 8
 @sequence_type = internal global ptr null, align 8
 @call_hook = internal global ptr null, align 8
 @error_hook = internal global ptr null, align 8
@@ -754,8 +755,16 @@ then.143:
   call void @Py_IncRef(ptr %v.157)
   ret ptr %v.157
 after.145:
-  %v.160 = call ptr @ask_from_native(ptr %keep, ptr %value)
-  ret ptr %v.160
+  %v.163 = icmp eq i32 %kind.1, 8
+  br i1 %v.163, label %then.160, label %after.162
+then.160:
+  %payload_at.168 = getelementptr i8, ptr %value, i64 8
+  %v.169 = load ptr, ptr %payload_at.168
+  %v.170 = call ptr @shape_object(ptr %v.169)
+  ret ptr %v.170
+after.162:
+  %v.171 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.171
 }
 
 ; Let Python make an object of a value; null with an exception.
@@ -840,10 +849,50 @@ after.58:
   ret ptr %found.61
 }
 
+; The Shape of a program's shape; null with an exception.
+define internal ptr @shape_object(ptr %shape) {
+entry:
+  %v.1 = load i64, ptr %shape
+  %made.2 = call ptr @PyTuple_New(i64 %v.1)
+  br label %loop.3
+loop.3:
+  %number.6 = phi i64 [ 0, %entry ], [ %number.22, %after.19 ]
+  %v.8 = icmp ne ptr %made.2, null
+  br i1 %v.8, label %and.7, label %after.5
+and.7:
+  %v.9 = load i64, ptr %shape
+  %v.10 = icmp slt i64 %number.6, %v.9
+  br i1 %v.10, label %body.4, label %after.5
+body.4:
+  %at.13 = getelementptr [8 x i8], ptr %shape, i64 1
+  %at.14 = getelementptr [8 x i8], ptr %at.13, i64 %number.6
+  %v.15 = load i64, ptr %at.14
+  %size.16 = call ptr @PyLong_FromLongLong(i64 %v.15)
+  %v.20 = icmp eq ptr %size.16, null
+  br i1 %v.20, label %then.17, label %after.19
+then.17:
+  call void @Py_DecRef(ptr %made.2)
+  ret ptr null
+after.19:
+  %v.21 = call i32 @PyTuple_SetItem(ptr %made.2, i64 %number.6, ptr %size.16)
+  %number.22 = add i64 %number.6, 1
+  br label %loop.3
+after.5:
+  %v.26 = icmp eq ptr %made.2, null
+  br i1 %v.26, label %then.23, label %after.25
+then.23:
+  ret ptr null
+after.25:
+  %v.27 = load ptr, ptr @shape_type
+  %found.28 = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(ptr %v.27, ptr %made.2, ptr null)
+  call void @Py_DecRef(ptr %made.2)
+  ret ptr %found.28
+}
+
 ; Write the value of an object; False with the exception set.
 define internal i1 @from_object(ptr %context, ptr %keep, ptr %arg, ptr %value) {
 entry:
-  %room.154 = alloca [8 x i8], align 16
+  %room.160 = alloca [8 x i8], align 16
   store i32 0, ptr %value
   %zero_at.3 = getelementptr i8, ptr %value, i64 4
   store i32 0, ptr %zero_at.3
@@ -977,37 +1026,44 @@ then.129:
   %v.134 = call i1 @hold_object(ptr %keep, ptr %arg, ptr %value)
   ret i1 %v.134
 else.130:
-  %type_at.145 = getelementptr i8, ptr %arg, i64 8
-  %v.146 = load ptr, ptr %type_at.145
-  %v.147 = load ptr, ptr @sequence_type
-  %v.148 = icmp eq ptr %v.146, %v.147
-  br i1 %v.148, label %yes.141, label %or.144
-or.144:
-  %type_at.149 = getelementptr i8, ptr %arg, i64 8
-  %v.150 = load ptr, ptr %type_at.149
-  %v.151 = load ptr, ptr @data_type
-  %v.152 = icmp eq ptr %v.150, %v.151
-  br i1 %v.152, label %yes.141, label %no.142
-yes.141:
-  br label %chosen.143
-no.142:
-  br label %chosen.143
-chosen.143:
-  %v.140.153 = phi i1 [ true, %yes.141 ], [ false, %no.142 ]
-  br i1 %v.140.153, label %then.135, label %after.137
+  %v.138 = load ptr, ptr @shape_type
+  %v.139 = icmp eq ptr %type.6, %v.138
+  br i1 %v.139, label %then.135, label %else.136
 then.135:
-  store i64 10000, ptr %room.154
-  %v.155 = call i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.154)
-  ret i1 %v.155
-after.137:
+  %v.140 = call i1 @shape_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.140
+else.136:
+  %type_at.151 = getelementptr i8, ptr %arg, i64 8
+  %v.152 = load ptr, ptr %type_at.151
+  %v.153 = load ptr, ptr @sequence_type
+  %v.154 = icmp eq ptr %v.152, %v.153
+  br i1 %v.154, label %yes.147, label %or.150
+or.150:
+  %type_at.155 = getelementptr i8, ptr %arg, i64 8
+  %v.156 = load ptr, ptr %type_at.155
+  %v.157 = load ptr, ptr @data_type
+  %v.158 = icmp eq ptr %v.156, %v.157
+  br i1 %v.158, label %yes.147, label %no.148
+yes.147:
+  br label %chosen.149
+no.148:
+  br label %chosen.149
+chosen.149:
+  %v.146.159 = phi i1 [ true, %yes.147 ], [ false, %no.148 ]
+  br i1 %v.146.159, label %then.141, label %after.143
+then.141:
+  store i64 10000, ptr %room.160
+  %v.161 = call i1 @from_nested(ptr %context, ptr %keep, ptr %arg, ptr %value, ptr %room.160)
+  ret i1 %v.161
+after.143:
   br label %after.98
 after.98:
   br label %after.53
 after.53:
   br label %after.9
 after.9:
-  %v.156 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
-  ret i1 %v.156
+  %v.162 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.162
 }
 
 ; Let Python make a value of an object. False with an exception.
@@ -1332,11 +1388,94 @@ after.18:
   ret i1 true
 }
 
-; What Python has: its functions, the classes of sequences, values of data types, tuples and tensors of
-; strings, and where tag and fields lie.
-define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, ptr %texts, i64 %tag, i64 %fields) {
+; Write the value of a Shape; False with the exception set. Python looks at one with larger sizes than
+; fit 64 bits.
+define internal i1 @shape_from_object(ptr %context, ptr %keep, ptr %arg, ptr %value) {
+entry:
+  %room.27 = alloca [16 x i8], align 16
+  %at.3 = getelementptr [1 x i8], ptr %arg, i64 $TUPLE_ITEMS
+  %at.4 = getelementptr [8 x i8], ptr %at.3, i64 -1
+  %v.5 = load i64, ptr %at.4
+  %v.6 = mul i64 8, %v.5
+  %v.7 = add i64 8, %v.6
+  %v.10 = add i64 %v.7, 32
+  %v.11 = call ptr @malloc(i64 %v.10)
+  %v.15 = icmp eq ptr %v.11, null
+  br i1 %v.15, label %then.12, label %after.14
+then.12:
+  call void @refuse_memory(i64 %v.10)
+  br label %new_object_end.9
+after.14:
+  store i64 1, ptr %v.11
+  %kind_at.16 = getelementptr i8, ptr %v.11, i64 8
+  store i32 8, ptr %kind_at.16
+  %flags_at.17 = getelementptr i8, ptr %v.11, i64 12
+  store i32 0, ptr %flags_at.17
+  %owner_at.18 = getelementptr i8, ptr %v.11, i64 16
+  store ptr null, ptr %owner_at.18
+  %at.21 = getelementptr [32 x i8], ptr %v.11, i64 1
+  br label %new_object_end.9
+new_object_end.9:
+  %result.0.22 = phi ptr [ null, %then.12 ], [ %at.21, %after.14 ]
+  %v.26 = icmp eq ptr %result.0.22, null
+  br i1 %v.26, label %then.23, label %after.25
+then.23:
+  call void @raise_own_error(ptr %keep)
+  ret i1 false
+after.25:
+  store i64 %v.5, ptr %result.0.22
+  br label %loop.28
+loop.28:
+  %number.31 = phi i64 [ 0, %after.25 ], [ %number.61, %after.35 ]
+  %v.32 = icmp slt i64 %number.31, %v.5
+  br i1 %v.32, label %body.29, label %after.30
+body.29:
+  %at.38 = getelementptr [1 x i8], ptr %arg, i64 $TUPLE_ITEMS
+  %at.39 = getelementptr [8 x i8], ptr %at.38, i64 %number.31
+  %v.40 = load ptr, ptr %at.39
+  %number.43 = call i64 @PyLong_AsLongLong(ptr %v.40)
+  store i32 1, ptr %room.27
+  %payload_at.44 = getelementptr i8, ptr %room.27, i64 8
+  store i64 %number.43, ptr %payload_at.44
+  %v.50 = icmp ne i64 %number.43, -1
+  br i1 %v.50, label %yes.46, label %or.49
+or.49:
+  %v.51 = call ptr @PyErr_Occurred()
+  %v.52 = icmp eq ptr %v.51, null
+  br i1 %v.52, label %yes.46, label %no.47
+yes.46:
+  br label %chosen.48
+no.47:
+  br label %chosen.48
+chosen.48:
+  %v.45.53 = phi i1 [ true, %yes.46 ], [ false, %no.47 ]
+  br i1 %v.45.53, label %after.35, label %then.33
+then.33:
+  call void @PyErr_Clear()
+  call void @heddle_release(ptr null, i32 8, ptr %result.0.22)
+  %v.54 = call i1 @ask_to_native(ptr %context, ptr %keep, ptr %arg, ptr %value)
+  ret i1 %v.54
+after.35:
+  %at.57 = getelementptr [8 x i8], ptr %result.0.22, i64 1
+  %at.58 = getelementptr [8 x i8], ptr %at.57, i64 %number.31
+  %payload_at.59 = getelementptr i8, ptr %room.27, i64 8
+  %v.60 = load i64, ptr %payload_at.59
+  store i64 %v.60, ptr %at.58
+  %number.61 = add i64 %number.31, 1
+  br label %loop.28
+after.30:
+  store i32 8, ptr %value
+  %payload_at.66 = getelementptr i8, ptr %value, i64 8
+  store ptr %result.0.22, ptr %payload_at.66
+  ret i1 true
+}
+
+; What Python has: its functions, the classes of sequences, values of data types, tuples, tensors of
+; strings and shapes, and where tag and fields lie.
+define void @heddle_program_configure(ptr %to, ptr %source, ptr %host, ptr %refuse, ptr %error, ptr %watch, ptr %sequence, ptr %data, ptr %items, ptr %texts, ptr %shapes, i64 %tag, i64 %fields) {
 entry:
   store ptr %texts, ptr @text_type
+  store ptr %shapes, ptr @shape_type
   store ptr %data, ptr @data_type
   store ptr %items, ptr @tuple_type
   store i64 %tag, ptr @tag_slot
@@ -1549,6 +1688,251 @@ entry:
   %v.1 = load ptr, ptr @refuse_hook
   %v.2 = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %v.1, ptr @object_and_word, ptr %keep, i64 %count)
   ret ptr null
+}
+
+; (address of values, how many): a tuple of their objects; null with an exception.
+define ptr @heddle_objects_at(ptr %self, ptr %args, i64 %count) {
+entry:
+  %at.3 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %keep_at.4 = getelementptr i8, ptr %at.3, i64 8
+  %keep.5 = load ptr, ptr %keep_at.4
+  %at.6 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.7 = load ptr, ptr %at.6
+  %v.10 = call i64 @PyLong_AsLongLong(ptr %v.7)
+  %v.11 = inttoptr i64 %v.10 to ptr
+  %at.12 = getelementptr [8 x i8], ptr %args, i64 1
+  %v.13 = load ptr, ptr %at.12
+  %wanted.14 = call i64 @PyLong_AsLongLong(ptr %v.13)
+  %made.15 = call ptr @PyTuple_New(i64 %wanted.14)
+  br label %loop.16
+loop.16:
+  %number.19 = phi i64 [ 0, %entry ], [ %number.30, %after.27 ]
+  %v.21 = icmp ne ptr %made.15, null
+  br i1 %v.21, label %and.20, label %after.18
+and.20:
+  %v.22 = icmp slt i64 %number.19, %wanted.14
+  br i1 %v.22, label %body.17, label %after.18
+body.17:
+  %at.23 = getelementptr [16 x i8], ptr %v.11, i64 %number.19
+  %item.24 = call ptr @held_object(ptr %keep.5, ptr %at.23)
+  %v.28 = icmp eq ptr %item.24, null
+  br i1 %v.28, label %then.25, label %after.27
+then.25:
+  call void @Py_DecRef(ptr %made.15)
+  ret ptr null
+after.27:
+  %v.29 = call i32 @PyTuple_SetItem(ptr %made.15, i64 %number.19, ptr %item.24)
+  %number.30 = add i64 %number.19, 1
+  br label %loop.16
+after.18:
+  ret ptr %made.15
+}
+
+; The object of a value that a register goes on holding; null with an exception. Tuples of the program's
+; own are left to Python: it keeps shared what is shared, and needs no stack.
+define internal ptr @held_object(ptr %keep, ptr %value) {
+entry:
+  %v.4 = load i32, ptr %value
+  %v.5 = icmp eq i32 %v.4, 7
+  br i1 %v.5, label %then.1, label %after.3
+then.1:
+  %payload_at.10 = getelementptr i8, ptr %value, i64 8
+  %v.11 = load ptr, ptr %payload_at.10
+  %at.14 = getelementptr [1 x i8], ptr %v.11, i64 -32
+  %flags_at.19 = getelementptr i8, ptr %at.14, i64 12
+  %v.20 = load i32, ptr %flags_at.19
+  %v.21 = icmp eq i32 %v.20, 0
+  br i1 %v.21, label %and.18, label %after.17
+and.18:
+  %owner_at.24 = getelementptr i8, ptr %at.14, i64 16
+  %owner.25 = load ptr, ptr %owner_at.24
+  %v.31 = icmp ne ptr %owner.25, null
+  br i1 %v.31, label %and.30, label %no.28
+and.30:
+  %at.36 = getelementptr [1 x i8], ptr %owner.25, i64 -32
+  %kind_at.37 = getelementptr i8, ptr %at.36, i64 8
+  %v.38 = load i32, ptr %kind_at.37
+  %v.39 = icmp eq i32 %v.38, 11
+  br i1 %v.39, label %yes.27, label %no.28
+yes.27:
+  br label %chosen.29
+no.28:
+  br label %chosen.29
+chosen.29:
+  %v.26.40 = phi i1 [ true, %yes.27 ], [ false, %no.28 ]
+  br i1 %v.26.40, label %then.15, label %after.17
+then.15:
+  %payload_at.45 = getelementptr i8, ptr %value, i64 8
+  %v.46 = load ptr, ptr %payload_at.45
+  %owner_at.49 = getelementptr i8, ptr %at.14, i64 16
+  %v.50 = load ptr, ptr %owner_at.49
+  %at.57 = getelementptr [1 x i8], ptr %v.50, i64 -32
+  %v.61 = load atomic i64, ptr %at.57 monotonic, align 8
+  %v.62 = icmp eq i64 %v.61, 1
+  br i1 %v.62, label %then.58, label %else.59
+then.58:
+  store atomic i64 2, ptr %at.57 monotonic, align 8
+  br label %after.60
+else.59:
+  %v.63 = atomicrmw add ptr %at.57, i64 1 monotonic
+  br label %after.60
+after.60:
+  %v.64 = load ptr, ptr %v.46
+  %rank_at.65 = getelementptr i8, ptr %v.46, i64 16
+  %v.66 = load i32, ptr %rank_at.65
+  %v.67 = sext i32 %v.66 to i64
+  %sizes_at.68 = getelementptr i8, ptr %v.46, i64 24
+  %v.69 = load ptr, ptr %sizes_at.68
+  %dtype_at.70 = getelementptr i8, ptr %v.46, i64 20
+  %v.71 = load i32, ptr %dtype_at.70
+  %device_type_at.72 = getelementptr i8, ptr %v.46, i64 8
+  %v.73 = load i32, ptr %device_type_at.72
+  %device_id_at.74 = getelementptr i8, ptr %v.46, i64 12
+  %v.75 = load i32, ptr %device_id_at.74
+  %owner_at.76 = getelementptr i8, ptr %at.14, i64 16
+  %v.77 = load ptr, ptr %owner_at.76
+  %v.80 = mul i64 8, %v.67
+  %v.81 = add i64 48, %v.80
+  %v.84 = add i64 %v.81, 32
+  %v.85 = call ptr @malloc(i64 %v.84)
+  %v.89 = icmp eq ptr %v.85, null
+  br i1 %v.89, label %then.86, label %after.88
+then.86:
+  call void @refuse_memory(i64 %v.84)
+  br label %new_object_end.83
+after.88:
+  store i64 1, ptr %v.85
+  %kind_at.90 = getelementptr i8, ptr %v.85, i64 8
+  store i32 7, ptr %kind_at.90
+  %flags_at.91 = getelementptr i8, ptr %v.85, i64 12
+  store i32 0, ptr %flags_at.91
+  %owner_at.92 = getelementptr i8, ptr %v.85, i64 16
+  store ptr %v.77, ptr %owner_at.92
+  %at.95 = getelementptr [32 x i8], ptr %v.85, i64 1
+  br label %new_object_end.83
+new_object_end.83:
+  %result.0.96 = phi ptr [ null, %then.86 ], [ %at.95, %after.88 ]
+  %v.100 = icmp eq ptr %result.0.96, null
+  br i1 %v.100, label %then.97, label %after.99
+then.97:
+  br label %new_tensor_end.79
+after.99:
+  store ptr %v.64, ptr %result.0.96
+  %device_type_at.101 = getelementptr i8, ptr %result.0.96, i64 8
+  store i32 %v.73, ptr %device_type_at.101
+  %device_id_at.102 = getelementptr i8, ptr %result.0.96, i64 12
+  store i32 %v.75, ptr %device_id_at.102
+  %rank_at.103 = getelementptr i8, ptr %result.0.96, i64 16
+  %v.104 = trunc i64 %v.67 to i32
+  store i32 %v.104, ptr %rank_at.103
+  %dtype_at.105 = getelementptr i8, ptr %result.0.96, i64 20
+  store i32 %v.71, ptr %dtype_at.105
+  %at.106 = getelementptr [48 x i8], ptr %result.0.96, i64 1
+  %sizes_at.107 = getelementptr i8, ptr %result.0.96, i64 24
+  store ptr %at.106, ptr %sizes_at.107
+  %strides_at.108 = getelementptr i8, ptr %result.0.96, i64 32
+  store ptr null, ptr %strides_at.108
+  %byte_offset_at.109 = getelementptr i8, ptr %result.0.96, i64 40
+  store i64 0, ptr %byte_offset_at.109
+  br label %loop.110
+loop.110:
+  %axis.113 = phi i64 [ 0, %after.99 ], [ %axis.118, %body.111 ]
+  %v.114 = icmp slt i64 %axis.113, %v.67
+  br i1 %v.114, label %body.111, label %after.112
+body.111:
+  %at.115 = getelementptr [8 x i8], ptr %at.106, i64 %axis.113
+  %at.116 = getelementptr [8 x i8], ptr %v.69, i64 %axis.113
+  %v.117 = load i64, ptr %at.116
+  store i64 %v.117, ptr %at.115
+  %axis.118 = add i64 %axis.113, 1
+  br label %loop.110
+after.112:
+  br label %new_tensor_end.79
+new_tensor_end.79:
+  %result.0.119 = phi ptr [ null, %then.97 ], [ %result.0.96, %after.112 ]
+  %v.123 = icmp eq ptr %result.0.119, null
+  br i1 %v.123, label %then.120, label %after.122
+then.120:
+  %owner_at.124 = getelementptr i8, ptr %at.14, i64 16
+  %v.125 = load ptr, ptr %owner_at.124
+  %at.132 = getelementptr [1 x i8], ptr %v.125, i64 -32
+  %v.137 = load atomic i64, ptr %at.132 acquire, align 8
+  %v.138 = icmp eq i64 %v.137, 1
+  br i1 %v.138, label %then.133, label %or.136
+or.136:
+  %v.139 = atomicrmw sub ptr %at.132, i64 1 acq_rel
+  %v.140 = icmp eq i64 %v.139, 1
+  br i1 %v.140, label %then.133, label %after.135
+then.133:
+  call void @pool_give(ptr %v.125)
+  br label %after.135
+after.135:
+  call void @raise_own_error(ptr %keep)
+  br label %tensor_beside_end.48
+after.122:
+  %v.141 = call ptr @wrap_tensor(ptr %result.0.119)
+  br label %tensor_beside_end.48
+tensor_beside_end.48:
+  %result.0.142 = phi ptr [ null, %after.135 ], [ %v.141, %after.122 ]
+  ret ptr %result.0.142
+after.17:
+  br label %after.3
+after.3:
+  %v.147 = load i32, ptr %value
+  %v.148 = icmp eq i32 %v.147, 9
+  br i1 %v.148, label %and.146, label %after.145
+and.146:
+  %payload_at.153 = getelementptr i8, ptr %value, i64 8
+  %v.154 = load ptr, ptr %payload_at.153
+  %at.157 = getelementptr [1 x i8], ptr %v.154, i64 -32
+  %flags_at.158 = getelementptr i8, ptr %at.157, i64 12
+  %v.159 = load i32, ptr %flags_at.158
+  %v.160 = and i32 %v.159, 2
+  %v.161 = icmp eq i32 %v.160, 0
+  br i1 %v.161, label %then.143, label %after.145
+then.143:
+  %v.162 = call ptr @ask_from_native(ptr %keep, ptr %value)
+  ret ptr %v.162
+after.145:
+  %v.163 = call ptr @to_object(ptr %keep, ptr %value, i1 false)
+  ret ptr %v.163
+}
+
+; (address of a register, object): the register holds the object's value; null with an exception.
+define ptr @heddle_store_object(ptr %self, ptr %args, i64 %count) {
+entry:
+  %room.1 = alloca [16 x i8], align 16
+  %at.7 = getelementptr [1 x i8], ptr %self, i64 $TUPLE_ITEMS
+  %keep_at.8 = getelementptr i8, ptr %at.7, i64 8
+  %v.9 = load ptr, ptr %keep_at.8
+  %at.10 = getelementptr [8 x i8], ptr %args, i64 1
+  %v.11 = load ptr, ptr %at.10
+  %v.12 = call i1 @from_object(ptr null, ptr %v.9, ptr %v.11, ptr %room.1)
+  br i1 %v.12, label %after.4, label %then.2
+then.2:
+  ret ptr null
+after.4:
+  %at.13 = getelementptr [8 x i8], ptr %args, i64 0
+  %v.14 = load ptr, ptr %at.13
+  %v.17 = call i64 @PyLong_AsLongLong(ptr %v.14)
+  %v.18 = inttoptr i64 %v.17 to ptr
+  %v.19 = load i32, ptr %room.1
+  %payload_at.24 = getelementptr i8, ptr %room.1, i64 8
+  %v.25 = load ptr, ptr %payload_at.24
+  %old_kind.28 = load i32, ptr %v.18
+  %payload_at.33 = getelementptr i8, ptr %v.18, i64 8
+  %v.34 = load ptr, ptr %payload_at.33
+  store i32 %v.19, ptr %v.18
+  %payload_at.39 = getelementptr i8, ptr %v.18, i64 8
+  store ptr %v.25, ptr %payload_at.39
+  %v.43 = icmp sge i32 %old_kind.28, 7
+  br i1 %v.43, label %then.40, label %after.42
+then.40:
+  call void @heddle_release(ptr null, i32 %old_kind.28, ptr %v.34)
+  br label %after.42
+after.42:
+  call void @Py_IncRef(ptr @_Py_NoneStruct)
+  ret ptr @_Py_NoneStruct
 }
 
 ; Tell where storages of Python keep their lease and their allocator.

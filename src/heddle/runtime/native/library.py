@@ -47,6 +47,8 @@ _OTHER_SYMBOLS = (
     "heddle_python_call",
     "heddle_run_graph",
     "heddle_call_program",
+    "heddle_objects_at",
+    "heddle_store_object",
     "heddle_new",
     "heddle_take_storage",
     "heddle_storage_configure",

@@ -23,7 +23,7 @@ from heddle.runtime.native.glue import configure_glue
 from heddle.runtime.native.library import native_library
 from heddle.runtime.native.memory import record_of
 from heddle.runtime.native.methods import make_fast_method, slot_offset
-from heddle.runtime.shape import Array, TextTensor
+from heddle.runtime.shape import Array, Shape, TextTensor
 from heddle.runtime.storage import Allocator
 from heddle.support.collection import unseen
 from heddle.support.diagnostics import HeddleError, Trap
@@ -43,7 +43,7 @@ _BUSY, _OWN_ERROR = -1, -2
 _Context = ctype_of(abi.Context)
 _OWNER = abi.Context.layout.fields["owner"].offset_bytes
 _ENTRY_BYTES = abi.Entry.layout.size_bytes
-_NOWHERE = -1
+_NOWHERE, _NO_FUNCTION = -1, -1
 
 
 def native_code(executable: Module, row: FunctionRow) -> KernelModule | None:
@@ -94,6 +94,8 @@ class NativeProgram:
         self._pools = list(pools)
         self._translator = objects.ObjectTranslator(machine, self._closure, self._is_ours)
         self._callables: dict[str, Callable[..., Any]] = {}
+        self._objects_at = self._native_method("heddle_objects_at")
+        self._store = self._native_method("heddle_store_object")
         self._memory = _ProgramMemory(program, pools, id(self))
         self._keeper = unseen(self._memory)  # finalizers may call the functions
         self.address = ctypes.addressof(self._memory.context)
@@ -125,6 +127,10 @@ class NativeProgram:
         self._callables[row.name] = call
         return call
 
+    def _native_method(self, symbol: str) -> Callable[..., Any]:
+        """A function of `source/host_values.py`, which asks this object for what it does not do itself."""
+        return make_fast_method(symbol, native_library().addresses[symbol], b"", (self, _NO_FUNCTION, None))
+
     def _is_ours(self) -> bool:
         """Whether no other thread runs the machine."""
         return not self._context.calls or self._context.thread == get_ident()
@@ -148,17 +154,8 @@ class NativeProgram:
 
     def from_native(self, at: int) -> Any:
         """The Python value of the 16 bytes at an address."""
-        return self._values(at, 1)[0]
-
-    def _values(self, args: int, count: int) -> list[Any]:
         try:
-            return self._translator.from_native(args, count)
-        except RecursionError as error:
-            raise _nested_too_deep() from error
-
-    def _store(self, at: int, value: Any) -> None:
-        try:
-            self._translator.store(at, value)
+            return self._translator.from_native(at, 1)[0]
         except RecursionError as error:
             raise _nested_too_deep() from error
 
@@ -167,7 +164,7 @@ class NativeProgram:
         to `result`. A failure gets its place in the program."""
         place = self._context.call_place
         try:
-            values = self._values(args, count)
+            values = self._objects_at(args, count)
             if function == _CLOSURE_CALL:
                 value = self._machine.invoke_closure(*values)
             else:
@@ -184,9 +181,9 @@ class NativeProgram:
 
     def refuse(self, number: int, count: int) -> None:
         """Say what is wrong with a call that was not begun."""
-        row = self._program.functions[number]
         if count == _OWN_ERROR:
             raise native_error()
+        row = self._program.functions[number]
         if count == _BUSY:
             raise Trap(
                 V0307,
@@ -232,7 +229,7 @@ def _nested_too_deep() -> Trap:
     return Trap(V0305, "a tuple is nested too deep to pass between Python and machine code")
 
 
-_Keep = tuple[NativeProgram, int, KernelModule]
+_Keep = tuple[NativeProgram, int, KernelModule | None]
 
 
 def _to_native(keep: _Keep, value: Any, _context: int, at: int) -> None:
@@ -267,11 +264,11 @@ def configure_programs() -> None:
     """Tell the native library which Python functions it may ask."""
     if not _configured:
         configure_glue()
-        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 10, *[ctypes.c_int64] * 2)(
+        configure = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 11, *[ctypes.c_int64] * 2)(
             native_library().addresses["heddle_program_configure"]
         )
         hooks = (_to_native, _from_native, _call_host, _refuse, _raise_error, _watch)
-        classes = (Array, ConstructorValue, tuple, TextTensor)
+        classes = (Array, ConstructorValue, tuple, TextTensor, Shape)
         slots = slot_offset(ConstructorValue, "tag"), slot_offset(ConstructorValue, "fields")
         configure(*map(id, (*hooks, *classes)), *slots)
         _configured.append(True)

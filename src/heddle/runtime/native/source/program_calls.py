@@ -33,6 +33,7 @@ from heddle.runtime.native.source.python_values import (
     from_object,
     refuse_hook,
     sequence_type,
+    shape_type,
     tag_slot,
     text_type,
     to_native,
@@ -65,12 +66,14 @@ def heddle_program_configure(
     data: Object,
     items: Object,
     texts: Object,
+    shapes: Object,
     tag: i64,
     fields: i64,
 ) -> None:
-    """What Python has: its functions, the classes of sequences, values of data types, tuples and tensors of
-    strings, and where tag and fields lie."""
+    """What Python has: its functions, the classes of sequences, values of data types, tuples, tensors of
+    strings and shapes, and where tag and fields lie."""
     text_type.value = texts
+    shape_type.value = shapes
     data_type.value = data
     tuple_type.value = items
     tag_slot.value = tag

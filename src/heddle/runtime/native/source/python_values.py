@@ -60,6 +60,7 @@ from heddle.runtime.native.source.values import (
     kind_at,
     payload_of,
     set_value,
+    sizes_of,
 )
 from heddle.systems.types import Address, Pointer, f64, i64
 from heddle.systems.words import Global, Text, address, cast, cold, inline, local, native, null, ref, size_of
@@ -72,6 +73,7 @@ to_native = Global(Pointer[HostObject])  # (keep, object, context, address of a 
 from_native = Global(Pointer[HostObject])  # (keep, address of a value): the object
 refuse_hook = Global(Pointer[HostObject])  # (keep, number of arguments): raises
 text_type = Global(Pointer[HostObject])  # the class of tensors of strings
+shape_type = Global(Pointer[HostObject])  # the class of shapes: made of a tuple
 sequence_type = Global(Pointer[HostObject])  # what tuples become: made of a tuple
 
 nested_too_deep = Text("the stack has no room for the tuples in a result's tuple")
@@ -108,6 +110,8 @@ def to_object(keep: Object, value: Pointer[Value], is_alone: bool) -> Object:
         return PyFloat_FromDouble(cast(Pointer[f64], ref(value.payload)).value)
     if kind == Kind.FOREIGN:
         return counted(cast(Pointer[HostObject], head_of(payload_of(value)).owner))
+    if kind == Kind.SHAPE:
+        return shape_object(cast(Pointer[Counted], payload_of(value)))
     return ask_from_native(keep, value)
 
 
@@ -175,6 +179,25 @@ def tuple_of(keep: Object, source: Pointer[Counted], is_alone: bool) -> Object:
     return made
 
 
+@native
+def shape_object(shape: Pointer[Counted]) -> Object:
+    """The Shape of a program's shape; null with an exception."""
+    made = PyTuple_New(shape.count)
+    number: i64 = 0
+    while made != null and number < shape.count:
+        size = PyLong_FromLongLong(sizes_of(shape)[number])
+        if size == null:
+            Py_DecRef(made)
+            return null
+        PyTuple_SetItem(made, number, size)
+        number += 1
+    if made == null:
+        return null
+    found = call_with_one(shape_type.value, made)
+    Py_DecRef(made)
+    return found
+
+
 # ---- from Python
 
 
@@ -207,6 +230,8 @@ def from_object(context: Pointer[Context], keep: Object, arg: Object, value: Poi
             return is_lent
     elif type == text_type.value:
         return hold_object(keep, arg, value)
+    elif type == shape_type.value:
+        return shape_from_object(context, keep, arg, value)
     elif has_parts(arg):
         left = local(i64)
         left.value = MOST_NESTED
@@ -223,6 +248,29 @@ def hold_object(keep: Object, arg: Object, value: Pointer[Value]) -> bool:
         return False
     Py_IncRef(arg)
     set_value(value, Kind.FOREIGN, made)
+    return True
+
+
+@native
+def shape_from_object(context: Pointer[Context], keep: Object, arg: Object, value: Pointer[Value]) -> bool:
+    """Write the value of a Shape; False with the exception set. Python looks at one with larger sizes than
+    fit 64 bits."""
+    count = num_items(arg)
+    made = cast(Pointer[Counted], new_object(Kind.SHAPE, i64(size_of(Counted)) + 8 * count, null, 0))
+    if made == null:
+        raise_own_error(keep)
+        return False
+    made.count = count
+    size = local(Value)
+    number: i64 = 0
+    while number < count:
+        if not set_int(size, item_of(arg, number)):
+            PyErr_Clear()
+            heddle_release(null, Kind.SHAPE, made)
+            return ask_to_native(context, keep, arg, value)
+        sizes_of(made)[number] = size.payload
+        number += 1
+    set_value(value, Kind.SHAPE, made)
     return True
 
 
