@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.runtime.native.memory import array_address
 from heddle.runtime.shape import Shape
 
 _MAX_CACHED = 8192
@@ -27,7 +28,7 @@ class Layout:
         self.strides = strides
         self.num_elements = prod(shape)
         self._memory: np.ndarray[Any, Any] = np.array([*shape, *(strides or ()), 0], np.int64)
-        self.shape_address: int = self._memory.__array_interface__["data"][0]
+        self.shape_address: int = array_address(self._memory)
         self.strides_address = self.shape_address + 8 * len(shape) if strides is not None else 0
 
 

@@ -37,6 +37,7 @@ from heddle.runtime.device_api.api import DEFAULT_STREAM, refuse_layout
 from heddle.runtime.dlpack import export_capsule, import_capsule, is_lender
 from heddle.runtime.dtype import CODE_NAMES, DTYPE_CODES, DataType, dtype_from_packed, dtype_of
 from heddle.runtime.layout import Layout, layout_of, strided_layout
+from heddle.runtime.native.memory import array_address
 from heddle.runtime.native.methods import CONTENT_OFFSET, slot_offset
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator, Storage, allocator_for
@@ -175,7 +176,7 @@ class Tensor:
             return self
         values = source.numpy() if isinstance(source, Tensor) else np.asarray(source)
         if self._lies_as(values):
-            ctypes.memmove(self.address, values.__array_interface__["data"][0], values.nbytes)
+            ctypes.memmove(self.address, array_address(values), values.nbytes)
             return self
         target = self.numpy()
         if values.shape != target.shape:
@@ -399,7 +400,7 @@ def tensor_from_bytes(data: Any, shape: Sequence[int], dtype: DataType) -> Tenso
     expected = prod(shape) * dtype.itemsize
     if raw.size != expected:
         raise TrapValueError(U0301, f"shape {tuple(shape)} of {dtype} needs {expected} bytes, got {raw.size}")
-    return make_tensor(raw.__array_interface__["data"][0], layout_of(tuple(shape)), dtype, cpu(0), raw)
+    return make_tensor(array_address(raw), layout_of(tuple(shape)), dtype, cpu(0), raw)
 
 
 def empty(
@@ -427,6 +428,7 @@ def allocated(allocator: Allocator, layout: Layout, dtype: DataType) -> Tensor:
     return make_tensor(storage.address, layout_of(layout.shape), dtype, allocator.device, storage)
 
 
+_HOST = cpu(0)
 _numpy_dtypes: dict[np.dtype[Any], DataType] = {}
 
 
@@ -441,9 +443,9 @@ def tensor_from_numpy(array: np.ndarray[Any, Any], device: Device | None = None)
     dtype = _numpy_dtypes.get(array.dtype)
     if dtype is None:
         dtype = _dtype_from_numpy(array.dtype)
-    address: int = array.__array_interface__["data"][0]
+    address = array_address(array)
     flags = array.flags
-    where = device if device is not None else cpu(0)
+    where = device if device is not None else _HOST
     if not (flags.c_contiguous and flags.writeable) or address % MIN_ALIGN_BYTES or where.device_type != CPU:
         return empty(array.shape, dtype, where).copyfrom(array)
     return make_tensor(address, layout_of(array.shape), dtype, where, array)

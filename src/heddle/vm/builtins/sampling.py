@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.runtime.number_tensors import tensor_of_numbers
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import TrapValueError
 from heddle.vm.builtins.kv_cache.state import check_tensor
@@ -122,5 +123,4 @@ def apply_softmax_with_temperature(logits: Tensor, temperature: float) -> None:
 def random_key(place: int) -> Tensor:
     """A key of random numbers that was not there before: int64 of rank 0. `place` tells calls of a program
     apart, so that equal ones are not taken for one."""
-    key = np.asarray((secrets.randbits(63) ^ place) & (1 << 63) - 1, np.int64)
-    return tensor(key, copy=False)
+    return tensor_of_numbers([(secrets.randbits(63) ^ place) & (1 << 63) - 1], ())

@@ -4,23 +4,26 @@ text."""
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import filterfalse, repeat
+from itertools import filterfalse
 from math import prod
 from operator import add, eq
 from typing import Any
 
 import numpy as np
 
+from heddle.runtime.number_tensors import tensor_of_numbers
 from heddle.runtime.shape import Array, Shape, Texts, TextTensor
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import TrapTypeError, TrapValueError
 from heddle.vm.builtins.regex import PatternError, compile_pattern
 from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0402, V0403
 
 TextArray = np.ndarray[Any, np.dtype[np.object_]]
+Codes = np.ndarray[Any, np.dtype[np.uint8]]
 Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -87,7 +90,7 @@ def _stops(text: str, is_case_sensitive: bool) -> frozenset[str]:
 def string_equal(a: Any, b: Any) -> Tensor:
     """Elementwise, broadcast: bool."""
     shape, first, second = _paired(a, b)
-    return tensor(np.array(list(map(eq, first, second)), np.bool_).reshape(shape), copy=False)
+    return tensor_of_numbers(map(eq, first, second), shape, "bool")
 
 
 @builtin("string_concat")
@@ -102,50 +105,82 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
     """The parts of every string along a new last axis, filled up with empty ones, and their numbers (int64).
     An empty delimiter means runs of white space; `most` splits at most, any number if negative."""
     shape, texts = shape_and_texts(value)
-    whole = "\0".join(texts) if delimiter and most < 0 else ""
-    if whole and "\0" not in delimiter and whole.count("\0") == len(texts) - 1:
-        numbers = list(map(str.count, texts, repeat(delimiter)))
-        flat, width = _split_together(whole, texts, numbers, delimiter)
-        lengths = np.array(numbers, np.int64) + 1
-    else:
-        flat, width, lengths = _split_apart(texts, delimiter, most)
-    counts = lengths.reshape(shape)
-    return Array((_value((*shape, width), flat), tensor(counts, copy=False)))
+    found: tuple[list[str], Sequence[int]] | None = None
+    if len(texts) < _FEW:
+        found = _split_few(texts, delimiter or None, most)
+    elif delimiter and most < 0:
+        found = _split_together(texts, delimiter)
+    flat, lengths = found or _split_apart(texts, delimiter or None, most)
+    parts = _value((*shape, len(flat) // len(texts) if texts else 0), flat)
+    return Array((parts, tensor_of_numbers(lengths, shape)))
 
 
-def _split_together(
-    whole: str, texts: Sequence[str], numbers: Sequence[int], delimiter: str
-) -> tuple[list[str], int]:
-    """The parts of all texts and the greatest number of them, in one pass: `whole` has a zero character
-    between texts and none within, and more of them fill up the texts of fewer parts."""
-    most = max(numbers)
-    if min(numbers) < most:
-        fill = ["\0" * (most - number) for number in range(most + 1)]
-        whole = "\0".join(map(add, texts, map(fill.__getitem__, numbers)))
-    return whole.replace(delimiter, "\0").split("\0"), most + 1
+_FEW = 300
+"""Fewer texts than these are split one after the other: the steps for many take as long for a few."""
+_MOST_CHARACTERS = 1 << 24
+"""So many are split in one pass, which takes eight bytes for each of them."""
 
 
-def _split_apart(texts: Iterable[str], delimiter: str, most: int) -> tuple[list[str], int, Lengths]:
-    """The parts of all texts, the greatest number of them, and the numbers: one text after the other."""
+def _split_few(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[list[str], list[int]]:
+    """The parts of all texts, each text's filled up with empty ones, and their numbers."""
+    parts = [text.split(delimiter, most) for text in texts]
+    lengths = list(map(len, parts))
+    width = max(lengths, default=0)
+    flat, blank = list[str](), ("",) * width
+    for found in parts:
+        flat += found
+        if len(found) < width:
+            flat += blank[len(found) :]
+    return flat, lengths
+
+
+def _split_together(texts: Sequence[str], delimiter: str) -> tuple[list[str], Sequence[int]] | None:
+    """As `_split_few`, in one pass over all: between texts stands the character 0, between parts 1. None
+    where one of them is in a text or the delimiter, and for very long texts.
+
+    Where numbers differ, more of the characters follow a text of fewer parts. They are one byte in UTF-8 and
+    nowhere a part of another character's bytes.
+    """
+    whole = "\0".join(texts)
+    is_marked = "\0" in delimiter or "\1" in whole or whole.count("\0") != len(texts) - 1
+    if is_marked or len(whole) > _MOST_CHARACTERS:
+        return None
+    marked = whole.replace(delimiter, "\1")
+    codes: Codes = np.frombuffer(bytearray(marked, "utf-8", "surrogatepass"), np.uint8)
+    cuts = np.flatnonzero(codes <= 1)
+    is_end = codes[cuts] == 0
+    lengths: Lengths = np.diff(np.flatnonzero(is_end), prepend=-1, append=len(cuts))
+    most = int(lengths.max())
+    if int(lengths.min()) == most:
+        return marked.replace("\1", "\0").split("\0"), array("q", lengths.tobytes())
+    codes[cuts] = 0
+    times = np.ones(len(codes), np.int64)
+    times[cuts[is_end]] += most - lengths[:-1]
+    filled = np.repeat(codes, times).tobytes() + bytes(most - int(lengths[-1]))
+    return filled.decode("utf-8", "surrogatepass").split("\0"), array("q", lengths.tobytes())
+
+
+def _split_apart(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[list[str], list[int]]:
+    """As `_split_few`. No list stays: thousands of them would call the collector again and again."""
     flat, lengths = list[str](), list[int]()
-    for text in texts:  # no list stays: thousands of them would call the collector again and again
-        parts = text.split(delimiter or None, most)
+    for text in texts:
+        parts = text.split(delimiter, most)
         flat += parts
         lengths.append(len(parts))
-    width = max(lengths, default=0)
-    return _filled(flat, lengths, width), width, np.array(lengths, np.int64)
+    return _filled(flat, lengths, max(lengths)), lengths
 
 
 def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
     """Runs of texts, of these lengths, each made as long as `width` by empty texts."""
     if len(flat) == width * len(lengths):
         return flat
-    fill = [[""] * (width - length) for length in range(width + 1)]
-    made, begin = list[str](), 0
+    blank, made, begin = ("",) * width, list[str](), 0
     for length in lengths:
-        made += flat[begin : begin + length]
-        made += fill[length]
-        begin += length
+        end = begin + length
+        made += flat[begin:end]
+        if length < width:
+            made += blank[length:]
+        begin = end
     return made
 
 
@@ -176,8 +211,7 @@ def string_lookup(value: Any, words: str) -> Tensor:
     """The place of every string in a list, its length for one that is not there: int64."""
     table, size = _place_of_word(words), len(_words(words))
     shape, texts = shape_and_texts(value)
-    places = np.array([table.get(text, size) for text in texts], np.int64)
-    return tensor(places.reshape(shape), copy=False)
+    return tensor_of_numbers([table.get(text, size) for text in texts], shape)
 
 
 @builtin("string_take")
@@ -201,4 +235,4 @@ def string_full_match(value: Any, pattern: str) -> Tensor:
         matches = compile_pattern(pattern).fullmatch
     except PatternError as error:
         raise TrapValueError(V0403, f"pattern {pattern[:80]!r}: {error}") from error
-    return tensor(np.array(list(map(matches, texts)), np.bool_).reshape(shape), copy=False)
+    return tensor_of_numbers(map(bool, map(matches, texts)), shape, "bool")
