@@ -3836,6 +3836,242 @@ after.3:
   ret i32 0
 }
 
+; So many runs of bytes, each a step behind the last one.
+define internal void @copy_runs(ptr %to, i64 %to_step, ptr %source, i64 %source_step, i64 %run, i64 %count) {
+entry:
+  %v.4 = icmp eq i64 %run, %to_step
+  %v.5 = icmp eq i64 %run, %source_step
+  %v.6 = and i1 %v.4, %v.5
+  br i1 %v.6, label %then.1, label %after.3
+then.1:
+  %v.7 = mul i64 %run, %count
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %source, i64 %v.7, i1 false)
+  ret void
+after.3:
+  br label %loop.8
+loop.8:
+  %number.11 = phi i64 [ 0, %after.3 ], [ %number.17, %body.9 ]
+  %v.12 = icmp slt i64 %number.11, %count
+  br i1 %v.12, label %body.9, label %after.10
+body.9:
+  %v.13 = mul i64 %number.11, %to_step
+  %at.14 = getelementptr [1 x i8], ptr %to, i64 %v.13
+  %v.15 = mul i64 %number.11, %source_step
+  %at.16 = getelementptr [1 x i8], ptr %source, i64 %v.15
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.14, ptr %at.16, i64 %run, i1 false)
+  %number.17 = add i64 %number.11, 1
+  br label %loop.8
+after.10:
+  ret void
+}
+
+; Whole rows, part after part.
+define internal void @copy_whole_rows(ptr %rows, i64 %first, i64 %last) {
+entry:
+  %row_bytes_at.1 = getelementptr i8, ptr %rows, i64 40
+  %step.2 = load i64, ptr %row_bytes_at.1
+  %count.3 = sub i64 %last, %first
+  %v.4 = load ptr, ptr %rows
+  %v.5 = mul i64 %first, %step.2
+  %at.6 = getelementptr [1 x i8], ptr %v.4, i64 %v.5
+  br label %loop.7
+loop.7:
+  %place.10 = phi ptr [ %at.6, %entry ], [ %at.71, %after.67 ]
+  %number.11 = phi i64 [ 0, %entry ], [ %number.72, %after.67 ]
+  %count_at.12 = getelementptr i8, ptr %rows, i64 16
+  %v.13 = load i64, ptr %count_at.12
+  %v.14 = icmp slt i64 %number.11, %v.13
+  br i1 %v.14, label %body.8, label %after.9
+body.8:
+  %axis_at.20 = getelementptr i8, ptr %rows, i64 24
+  %v.21 = load i64, ptr %axis_at.20
+  %v.22 = icmp eq i64 %v.21, -1
+  br i1 %v.22, label %then.17, label %after.19
+then.17:
+  %index_bytes_at.23 = getelementptr i8, ptr %rows, i64 32
+  %v.24 = load i64, ptr %index_bytes_at.23
+  br label %run_bytes_end.16
+after.19:
+  %index_bytes_at.25 = getelementptr i8, ptr %rows, i64 32
+  %v.26 = load i64, ptr %index_bytes_at.25
+  %parts_at.27 = getelementptr i8, ptr %rows, i64 8
+  %v.28 = load ptr, ptr %parts_at.27
+  %at.29 = getelementptr [16 x i8], ptr %v.28, i64 %number.11
+  %payload_at.36 = getelementptr i8, ptr %at.29, i64 8
+  %v.37 = load ptr, ptr %payload_at.36
+  %sizes_at.38 = getelementptr i8, ptr %v.37, i64 24
+  %v.39 = load ptr, ptr %sizes_at.38
+  %axis_at.40 = getelementptr i8, ptr %rows, i64 24
+  %v.41 = load i64, ptr %axis_at.40
+  %at.42 = getelementptr [8 x i8], ptr %v.39, i64 %v.41
+  %v.43 = load i64, ptr %at.42
+  %v.44 = mul i64 %v.26, %v.43
+  br label %run_bytes_end.16
+run_bytes_end.16:
+  %result.0.45 = phi i64 [ %v.24, %then.17 ], [ %v.44, %after.19 ]
+  %parts_at.46 = getelementptr i8, ptr %rows, i64 8
+  %v.47 = load ptr, ptr %parts_at.46
+  %at.48 = getelementptr [16 x i8], ptr %v.47, i64 %number.11
+  %payload_at.55 = getelementptr i8, ptr %at.48, i64 8
+  %v.56 = load ptr, ptr %payload_at.55
+  %v.59 = load ptr, ptr %v.56
+  %byte_offset_at.60 = getelementptr i8, ptr %v.56, i64 40
+  %v.61 = load i64, ptr %byte_offset_at.60
+  %at.62 = getelementptr [1 x i8], ptr %v.59, i64 %v.61
+  %v.63 = mul i64 %first, %result.0.45
+  %at.64 = getelementptr [1 x i8], ptr %at.62, i64 %v.63
+  %is_split_at.68 = getelementptr i8, ptr %rows, i64 56
+  %v.69 = load i64, ptr %is_split_at.68
+  %v.70 = icmp ne i64 %v.69, 0
+  br i1 %v.70, label %then.65, label %else.66
+then.65:
+  call void @copy_runs(ptr %at.64, i64 %result.0.45, ptr %place.10, i64 %step.2, i64 %result.0.45, i64 %count.3)
+  br label %after.67
+else.66:
+  call void @copy_runs(ptr %place.10, i64 %step.2, ptr %at.64, i64 %result.0.45, i64 %result.0.45, i64 %count.3)
+  br label %after.67
+after.67:
+  %at.71 = getelementptr [1 x i8], ptr %place.10, i64 %result.0.45
+  %number.72 = add i64 %number.11, 1
+  br label %loop.7
+after.9:
+  ret void
+}
+
+; The bytes of one row from `begin` to `end`.
+define internal void @copy_within(ptr %rows, i64 %row, i64 %begin, i64 %end) {
+entry:
+  br label %loop.1
+loop.1:
+  %base.4 = phi i64 [ 0, %entry ], [ %base.83, %after.48 ]
+  %number.5 = phi i64 [ 0, %entry ], [ %number.84, %after.48 ]
+  %count_at.6 = getelementptr i8, ptr %rows, i64 16
+  %v.7 = load i64, ptr %count_at.6
+  %v.8 = icmp slt i64 %number.5, %v.7
+  %v.9 = icmp slt i64 %base.4, %end
+  %v.10 = and i1 %v.8, %v.9
+  br i1 %v.10, label %body.2, label %after.3
+body.2:
+  %axis_at.16 = getelementptr i8, ptr %rows, i64 24
+  %v.17 = load i64, ptr %axis_at.16
+  %v.18 = icmp eq i64 %v.17, -1
+  br i1 %v.18, label %then.13, label %after.15
+then.13:
+  %index_bytes_at.19 = getelementptr i8, ptr %rows, i64 32
+  %v.20 = load i64, ptr %index_bytes_at.19
+  br label %run_bytes_end.12
+after.15:
+  %index_bytes_at.21 = getelementptr i8, ptr %rows, i64 32
+  %v.22 = load i64, ptr %index_bytes_at.21
+  %parts_at.23 = getelementptr i8, ptr %rows, i64 8
+  %v.24 = load ptr, ptr %parts_at.23
+  %at.25 = getelementptr [16 x i8], ptr %v.24, i64 %number.5
+  %payload_at.32 = getelementptr i8, ptr %at.25, i64 8
+  %v.33 = load ptr, ptr %payload_at.32
+  %sizes_at.34 = getelementptr i8, ptr %v.33, i64 24
+  %v.35 = load ptr, ptr %sizes_at.34
+  %axis_at.36 = getelementptr i8, ptr %rows, i64 24
+  %v.37 = load i64, ptr %axis_at.36
+  %at.38 = getelementptr [8 x i8], ptr %v.35, i64 %v.37
+  %v.39 = load i64, ptr %at.38
+  %v.40 = mul i64 %v.22, %v.39
+  br label %run_bytes_end.12
+run_bytes_end.12:
+  %result.0.41 = phi i64 [ %v.20, %then.13 ], [ %v.40, %after.15 ]
+  %start.42 = call i64 @llvm.smax.i64(i64 %begin, i64 %base.4)
+  %v.43 = add i64 %base.4, %result.0.41
+  %v.44 = call i64 @llvm.smin.i64(i64 %end, i64 %v.43)
+  %size.45 = sub i64 %v.44, %start.42
+  %v.49 = icmp sgt i64 %size.45, 0
+  br i1 %v.49, label %then.46, label %after.48
+then.46:
+  %v.50 = load ptr, ptr %rows
+  %row_bytes_at.51 = getelementptr i8, ptr %rows, i64 40
+  %v.52 = load i64, ptr %row_bytes_at.51
+  %v.53 = mul i64 %row, %v.52
+  %v.54 = add i64 %v.53, %start.42
+  %at.55 = getelementptr [1 x i8], ptr %v.50, i64 %v.54
+  %parts_at.56 = getelementptr i8, ptr %rows, i64 8
+  %v.57 = load ptr, ptr %parts_at.56
+  %at.58 = getelementptr [16 x i8], ptr %v.57, i64 %number.5
+  %payload_at.65 = getelementptr i8, ptr %at.58, i64 8
+  %v.66 = load ptr, ptr %payload_at.65
+  %v.69 = load ptr, ptr %v.66
+  %byte_offset_at.70 = getelementptr i8, ptr %v.66, i64 40
+  %v.71 = load i64, ptr %byte_offset_at.70
+  %at.72 = getelementptr [1 x i8], ptr %v.69, i64 %v.71
+  %v.73 = mul i64 %row, %result.0.41
+  %v.74 = add i64 %v.73, %start.42
+  %v.75 = sub i64 %v.74, %base.4
+  %at.76 = getelementptr [1 x i8], ptr %at.72, i64 %v.75
+  %is_split_at.80 = getelementptr i8, ptr %rows, i64 56
+  %v.81 = load i64, ptr %is_split_at.80
+  %v.82 = icmp ne i64 %v.81, 0
+  br i1 %v.82, label %then.77, label %else.78
+then.77:
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.76, ptr %at.55, i64 %size.45, i1 false)
+  br label %after.79
+else.78:
+  call void @llvm.memcpy.p0.p0.i64(ptr %at.55, ptr %at.76, i64 %size.45, i1 false)
+  br label %after.79
+after.79:
+  br label %after.48
+after.48:
+  %base.83 = add i64 %base.4, %result.0.41
+  %number.84 = add i64 %number.5, 1
+  br label %loop.1
+after.3:
+  ret void
+}
+
+; The lines of a tensor's memory that one thread takes. Gives 0.
+define internal i32 @copy_lines(i64 %first_line, i64 %last_line, ptr %ctx) {
+entry:
+  %row_bytes_at.1 = getelementptr i8, ptr %ctx, i64 40
+  %step.2 = load i64, ptr %row_bytes_at.1
+  %begin.3 = mul i64 %first_line, 64
+  %v.4 = mul i64 %last_line, 64
+  %size_bytes_at.5 = getelementptr i8, ptr %ctx, i64 48
+  %v.6 = load i64, ptr %size_bytes_at.5
+  %end.7 = call i64 @llvm.smin.i64(i64 %v.4, i64 %v.6)
+  %v.8 = add i64 %begin.3, %step.2
+  %v.9 = sub i64 %v.8, 1
+  %v.12 = udiv i64 %v.9, %step.2
+  %v.15 = udiv i64 %end.7, %step.2
+  %v.19 = icmp sgt i64 %v.12, %v.15
+  br i1 %v.19, label %then.16, label %after.18
+then.16:
+  %v.20 = mul i64 %v.15, %step.2
+  %v.21 = sub i64 %begin.3, %v.20
+  %v.22 = mul i64 %v.15, %step.2
+  %v.23 = sub i64 %end.7, %v.22
+  call void @copy_within(ptr %ctx, i64 %v.15, i64 %v.21, i64 %v.23)
+  ret i32 0
+after.18:
+  %v.27 = mul i64 %v.12, %step.2
+  %v.28 = icmp slt i64 %begin.3, %v.27
+  br i1 %v.28, label %then.24, label %after.26
+then.24:
+  %v.29 = sub i64 %v.12, 1
+  %v.30 = sub i64 %v.12, 1
+  %v.31 = mul i64 %v.30, %step.2
+  %v.32 = sub i64 %begin.3, %v.31
+  call void @copy_within(ptr %ctx, i64 %v.29, i64 %v.32, i64 %step.2)
+  br label %after.26
+after.26:
+  call void @copy_whole_rows(ptr %ctx, i64 %v.12, i64 %v.15)
+  %v.36 = mul i64 %v.15, %step.2
+  %v.37 = icmp slt i64 %v.36, %end.7
+  br i1 %v.37, label %then.33, label %after.35
+then.33:
+  %v.38 = mul i64 %v.15, %step.2
+  %v.39 = sub i64 %end.7, %v.38
+  call void @copy_within(ptr %ctx, i64 %v.15, i64 0, i64 %v.39)
+  br label %after.35
+after.35:
+  ret i32 0
+}
+
 ; A tensor of this machine whose elements lie one after the other; null for anything else.
 define internal ptr @plain_tensor(ptr %value) {
 entry:
@@ -4440,35 +4676,6 @@ after.114:
   ret ptr %result.0.111
 }
 
-; So many runs of bytes, each a step behind the last one.
-define internal void @copy_runs(ptr %to, i64 %to_step, ptr %source, i64 %source_step, i64 %row_bytes, i64 %count) {
-entry:
-  %v.4 = icmp eq i64 %row_bytes, %to_step
-  %v.5 = icmp eq i64 %row_bytes, %source_step
-  %v.6 = and i1 %v.4, %v.5
-  br i1 %v.6, label %then.1, label %after.3
-then.1:
-  %v.7 = mul i64 %row_bytes, %count
-  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %source, i64 %v.7, i1 false)
-  ret void
-after.3:
-  br label %loop.8
-loop.8:
-  %number.11 = phi i64 [ 0, %after.3 ], [ %number.17, %body.9 ]
-  %v.12 = icmp slt i64 %number.11, %count
-  br i1 %v.12, label %body.9, label %after.10
-body.9:
-  %v.13 = mul i64 %number.11, %to_step
-  %at.14 = getelementptr [1 x i8], ptr %to, i64 %v.13
-  %v.15 = mul i64 %number.11, %source_step
-  %at.16 = getelementptr [1 x i8], ptr %source, i64 %v.15
-  call void @llvm.memcpy.p0.p0.i64(ptr %at.14, ptr %at.16, i64 %row_bytes, i1 false)
-  %number.17 = add i64 %number.11, 1
-  br label %loop.8
-after.10:
-  ret void
-}
-
 ; The sizes of elements joined along an axis, or a new one; False where they are not plain tensors that
 ; fit.
 define internal i1 @joined_sizes(ptr %items, i64 %count, i64 %axis, i64 %is_new, ptr %sizes) {
@@ -4595,6 +4802,7 @@ after.75:
 ; The elements after each other along an axis that they have, or along a new one.
 define i32 @heddle_sequence_concat(ptr %context, ptr %register, ptr %sequence, i64 %axis, i64 %is_new) {
 entry:
+  %room.120 = alloca [64 x i8], align 16
   %room.1 = alloca [8 x i8], i64 16, align 16
   %v.8 = load i32, ptr %sequence
   %v.9 = icmp eq i32 %v.8, 9
@@ -4714,57 +4922,51 @@ after.89:
   %v.117 = lshr i32 %v.116, 3
   %v.118 = zext i32 %v.117 to i64
   %inner.119 = mul i64 %v.107, %v.118
-  %v.122 = load ptr, ptr %made.53
-  %byte_offset_at.123 = getelementptr i8, ptr %made.53, i64 40
-  %v.124 = load i64, ptr %byte_offset_at.123
-  %at.125 = getelementptr [1 x i8], ptr %v.122, i64 %v.124
-  %at.126 = getelementptr [8 x i8], ptr %room.1, i64 %place.40
-  %v.127 = load i64, ptr %at.126
-  %step.128 = mul i64 %inner.119, %v.127
-  br label %loop.129
-loop.129:
-  %to.132 = phi ptr [ %at.125, %after.89 ], [ %at.161, %chosen.147 ]
-  %number.133 = phi i64 [ 0, %after.89 ], [ %number.162, %chosen.147 ]
-  %v.134 = icmp slt i64 %number.133, %count.24
-  br i1 %v.134, label %body.130, label %after.131
-body.130:
-  %at.135 = getelementptr [16 x i8], ptr %at.23, i64 %number.133
-  %payload_at.142 = getelementptr i8, ptr %at.135, i64 8
-  %v.143 = load ptr, ptr %payload_at.142
-  %v.148 = icmp ne i64 %is_new, 0
-  br i1 %v.148, label %yes.145, label %no.146
-yes.145:
-  br label %chosen.147
-no.146:
-  %sizes_at.149 = getelementptr i8, ptr %v.143, i64 24
-  %v.150 = load ptr, ptr %sizes_at.149
-  %at.151 = getelementptr [8 x i8], ptr %v.150, i64 %place.40
-  %v.152 = load i64, ptr %at.151
-  %v.153 = mul i64 %inner.119, %v.152
-  br label %chosen.147
-chosen.147:
-  %row_bytes.144.154 = phi i64 [ %inner.119, %yes.145 ], [ %v.153, %no.146 ]
-  %v.157 = load ptr, ptr %v.143
-  %byte_offset_at.158 = getelementptr i8, ptr %v.143, i64 40
-  %v.159 = load i64, ptr %byte_offset_at.158
-  %at.160 = getelementptr [1 x i8], ptr %v.157, i64 %v.159
-  call void @copy_runs(ptr %to.132, i64 %step.128, ptr %at.160, i64 %row_bytes.144.154, i64 %row_bytes.144.154, i64 %v.80)
-  %at.161 = getelementptr [1 x i8], ptr %to.132, i64 %row_bytes.144.154
-  %number.162 = add i64 %number.133, 1
-  br label %loop.129
-after.131:
-  %old_kind.165 = load i32, ptr %register
-  %payload_at.170 = getelementptr i8, ptr %register, i64 8
-  %v.171 = load ptr, ptr %payload_at.170
+  %v.123 = load ptr, ptr %made.53
+  %byte_offset_at.124 = getelementptr i8, ptr %made.53, i64 40
+  %v.125 = load i64, ptr %byte_offset_at.124
+  %at.126 = getelementptr [1 x i8], ptr %v.123, i64 %v.125
+  store ptr %at.126, ptr %room.120
+  %parts_at.127 = getelementptr i8, ptr %room.120, i64 8
+  store ptr %at.23, ptr %parts_at.127
+  %count_at.128 = getelementptr i8, ptr %room.120, i64 16
+  store i64 %count.24, ptr %count_at.128
+  %axis_at.129 = getelementptr i8, ptr %room.120, i64 24
+  %v.130 = icmp ne i64 %is_new, 0
+  %v.131 = select i1 %v.130, i64 -1, i64 %place.40
+  store i64 %v.131, ptr %axis_at.129
+  %index_bytes_at.132 = getelementptr i8, ptr %room.120, i64 32
+  store i64 %inner.119, ptr %index_bytes_at.132
+  %row_bytes_at.133 = getelementptr i8, ptr %room.120, i64 40
+  %at.134 = getelementptr [8 x i8], ptr %room.1, i64 %place.40
+  %v.135 = load i64, ptr %at.134
+  %v.136 = mul i64 %inner.119, %v.135
+  store i64 %v.136, ptr %row_bytes_at.133
+  %size_bytes_at.137 = getelementptr i8, ptr %room.120, i64 48
+  %row_bytes_at.138 = getelementptr i8, ptr %room.120, i64 40
+  %v.139 = load i64, ptr %row_bytes_at.138
+  %v.140 = mul i64 %v.139, %v.80
+  store i64 %v.140, ptr %size_bytes_at.137
+  %is_split_at.141 = getelementptr i8, ptr %room.120, i64 56
+  store i64 0, ptr %is_split_at.141
+  %size_bytes_at.144 = getelementptr i8, ptr %room.120, i64 48
+  %v.145 = load i64, ptr %size_bytes_at.144
+  %v.146 = add i64 %v.145, 64
+  %v.147 = sub i64 %v.146, 1
+  %v.150 = udiv i64 %v.147, 64
+  %v.151 = call i32 @heddle_parallel_for(ptr @copy_lines, ptr %room.120, i64 %v.150, i64 8192)
+  %old_kind.154 = load i32, ptr %register
+  %payload_at.159 = getelementptr i8, ptr %register, i64 8
+  %v.160 = load ptr, ptr %payload_at.159
   store i32 7, ptr %register
-  %payload_at.176 = getelementptr i8, ptr %register, i64 8
-  store ptr %made.53, ptr %payload_at.176
-  %v.180 = icmp sge i32 %old_kind.165, 7
-  br i1 %v.180, label %then.177, label %after.179
-then.177:
-  call void @heddle_release(ptr %context, i32 %old_kind.165, ptr %v.171)
-  br label %after.179
-after.179:
+  %payload_at.165 = getelementptr i8, ptr %register, i64 8
+  store ptr %made.53, ptr %payload_at.165
+  %v.169 = icmp sge i32 %old_kind.154, 7
+  br i1 %v.169, label %then.166, label %after.168
+then.166:
+  call void @heddle_release(ptr %context, i32 %old_kind.154, ptr %v.160)
+  br label %after.168
+after.168:
   ret i32 0
 }
 
@@ -4967,6 +5169,7 @@ after.100:
 ; The elements of a split; `sizes` are a part's, that of the axis aside.
 define internal i32 @fill_parts(ptr %context, ptr %made, ptr %tensor, ptr %parts, i64 %axis, i64 %keeps_axis, ptr %sizes) {
 entry:
+  %room.138 = alloca [64 x i8], align 16
   %rank_at.1 = getelementptr i8, ptr %tensor, i64 16
   %v.2 = load i32, ptr %rank_at.1
   %rank.3 = sext i32 %v.2 to i64
@@ -5039,86 +5242,106 @@ after.39:
   %sizes_at.70 = getelementptr i8, ptr %tensor, i64 24
   %v.71 = load ptr, ptr %sizes_at.70
   %at.72 = getelementptr [8 x i8], ptr %v.71, i64 %axis
-  %v.73 = load i64, ptr %at.72
-  %step.74 = mul i64 %inner.69, %v.73
-  %v.77 = load ptr, ptr %tensor
-  %byte_offset_at.78 = getelementptr i8, ptr %tensor, i64 40
-  %v.79 = load i64, ptr %byte_offset_at.78
-  %at.80 = getelementptr [1 x i8], ptr %v.77, i64 %v.79
-  %sizes_at.81 = getelementptr i8, ptr %tensor, i64 24
-  %v.82 = load ptr, ptr %sizes_at.81
-  %at.83 = getelementptr [8 x i8], ptr %v.82, i64 %axis
-  %left.84 = load i64, ptr %at.83
-  %v.87 = load ptr, ptr %parts
-  %byte_offset_at.88 = getelementptr i8, ptr %parts, i64 40
-  %v.89 = load i64, ptr %byte_offset_at.88
-  %at.90 = getelementptr [1 x i8], ptr %v.87, i64 %v.89
-  br label %loop.91
-loop.91:
-  %source.94 = phi ptr [ %at.80, %after.39 ], [ %at.155, %after.153 ]
-  %left.95 = phi i64 [ %left.84, %after.39 ], [ %left.156, %after.153 ]
-  %number.96 = phi i64 [ 0, %after.39 ], [ %number.157, %after.153 ]
-  %v.97 = load i64, ptr %made
-  %v.98 = icmp slt i64 %number.96, %v.97
-  br i1 %v.98, label %body.92, label %after.93
-body.92:
-  %rank_at.103 = getelementptr i8, ptr %parts, i64 16
-  %v.104 = load i32, ptr %rank_at.103
-  %v.105 = icmp eq i32 %v.104, 0
-  br i1 %v.105, label %yes.100, label %no.101
-yes.100:
-  %v.106 = load i64, ptr %at.90
-  %v.107 = call i64 @llvm.smin.i64(i64 %v.106, i64 %left.95)
-  br label %chosen.102
-no.101:
-  %at.108 = getelementptr [8 x i8], ptr %at.90, i64 %number.96
-  %v.109 = load i64, ptr %at.108
-  br label %chosen.102
-chosen.102:
-  %size.99.110 = phi i64 [ %v.107, %yes.100 ], [ %v.109, %no.101 ]
-  %v.114 = icmp ne i64 %keeps_axis, 0
-  br i1 %v.114, label %then.111, label %after.113
-then.111:
-  %at.115 = getelementptr [8 x i8], ptr %sizes, i64 %axis
-  store i64 %size.99.110, ptr %at.115
-  br label %after.113
-after.113:
-  %v.116 = icmp ne i64 %keeps_axis, 0
-  %v.117 = sub i64 %rank.3, 1
-  %v.118 = select i1 %v.116, i64 %rank.3, i64 %v.117
-  %dtype_at.119 = getelementptr i8, ptr %tensor, i64 20
-  %v.120 = load i32, ptr %dtype_at.119
-  %part.121 = call ptr @new_host_tensor(ptr %context, i64 %v.118, ptr %sizes, i32 %v.120)
-  %v.125 = icmp eq ptr %part.121, null
-  br i1 %v.125, label %then.122, label %after.124
-then.122:
+  %left.73 = load i64, ptr %at.72
+  %v.76 = load ptr, ptr %parts
+  %byte_offset_at.77 = getelementptr i8, ptr %parts, i64 40
+  %v.78 = load i64, ptr %byte_offset_at.77
+  %at.79 = getelementptr [1 x i8], ptr %v.76, i64 %v.78
+  br label %loop.80
+loop.80:
+  %left.83 = phi i64 [ %left.73, %after.39 ], [ %left.136, %after.134 ]
+  %number.84 = phi i64 [ 0, %after.39 ], [ %number.137, %after.134 ]
+  %v.85 = load i64, ptr %made
+  %v.86 = icmp slt i64 %number.84, %v.85
+  br i1 %v.86, label %body.81, label %after.82
+body.81:
+  %rank_at.91 = getelementptr i8, ptr %parts, i64 16
+  %v.92 = load i32, ptr %rank_at.91
+  %v.93 = icmp eq i32 %v.92, 0
+  br i1 %v.93, label %yes.88, label %no.89
+yes.88:
+  %v.94 = load i64, ptr %at.79
+  %v.95 = call i64 @llvm.smin.i64(i64 %v.94, i64 %left.83)
+  br label %chosen.90
+no.89:
+  %at.96 = getelementptr [8 x i8], ptr %at.79, i64 %number.84
+  %v.97 = load i64, ptr %at.96
+  br label %chosen.90
+chosen.90:
+  %size.87.98 = phi i64 [ %v.95, %yes.88 ], [ %v.97, %no.89 ]
+  %v.102 = icmp ne i64 %keeps_axis, 0
+  br i1 %v.102, label %then.99, label %after.101
+then.99:
+  %at.103 = getelementptr [8 x i8], ptr %sizes, i64 %axis
+  store i64 %size.87.98, ptr %at.103
+  br label %after.101
+after.101:
+  %v.104 = icmp ne i64 %keeps_axis, 0
+  %v.105 = sub i64 %rank.3, 1
+  %v.106 = select i1 %v.104, i64 %rank.3, i64 %v.105
+  %dtype_at.107 = getelementptr i8, ptr %tensor, i64 20
+  %v.108 = load i32, ptr %dtype_at.107
+  %part.109 = call ptr @new_host_tensor(ptr %context, i64 %v.106, ptr %sizes, i32 %v.108)
+  %v.113 = icmp eq ptr %part.109, null
+  br i1 %v.113, label %then.110, label %after.112
+then.110:
   ret i32 -1
-after.124:
-  %row_bytes.126 = mul i64 %inner.69, %size.99.110
-  %v.129 = load ptr, ptr %part.121
-  %byte_offset_at.130 = getelementptr i8, ptr %part.121, i64 40
-  %v.131 = load i64, ptr %byte_offset_at.130
-  %at.132 = getelementptr [1 x i8], ptr %v.129, i64 %v.131
-  call void @copy_runs(ptr %at.132, i64 %row_bytes.126, ptr %source.94, i64 %step.74, i64 %row_bytes.126, i64 %v.28)
-  %at.135 = getelementptr [8 x i8], ptr %made, i64 1
-  %at.136 = getelementptr [16 x i8], ptr %at.135, i64 %number.96
-  %old_kind.139 = load i32, ptr %at.136
-  %payload_at.144 = getelementptr i8, ptr %at.136, i64 8
-  %v.145 = load ptr, ptr %payload_at.144
-  store i32 7, ptr %at.136
-  %payload_at.150 = getelementptr i8, ptr %at.136, i64 8
-  store ptr %part.121, ptr %payload_at.150
-  %v.154 = icmp sge i32 %old_kind.139, 7
-  br i1 %v.154, label %then.151, label %after.153
-then.151:
-  call void @heddle_release(ptr %context, i32 %old_kind.139, ptr %v.145)
-  br label %after.153
-after.153:
-  %at.155 = getelementptr [1 x i8], ptr %source.94, i64 %row_bytes.126
-  %left.156 = sub i64 %left.95, %size.99.110
-  %number.157 = add i64 %number.96, 1
-  br label %loop.91
-after.93:
+after.112:
+  %at.116 = getelementptr [8 x i8], ptr %made, i64 1
+  %at.117 = getelementptr [16 x i8], ptr %at.116, i64 %number.84
+  %old_kind.120 = load i32, ptr %at.117
+  %payload_at.125 = getelementptr i8, ptr %at.117, i64 8
+  %v.126 = load ptr, ptr %payload_at.125
+  store i32 7, ptr %at.117
+  %payload_at.131 = getelementptr i8, ptr %at.117, i64 8
+  store ptr %part.109, ptr %payload_at.131
+  %v.135 = icmp sge i32 %old_kind.120, 7
+  br i1 %v.135, label %then.132, label %after.134
+then.132:
+  call void @heddle_release(ptr %context, i32 %old_kind.120, ptr %v.126)
+  br label %after.134
+after.134:
+  %left.136 = sub i64 %left.83, %size.87.98
+  %number.137 = add i64 %number.84, 1
+  br label %loop.80
+after.82:
+  %v.141 = load ptr, ptr %tensor
+  %byte_offset_at.142 = getelementptr i8, ptr %tensor, i64 40
+  %v.143 = load i64, ptr %byte_offset_at.142
+  %at.144 = getelementptr [1 x i8], ptr %v.141, i64 %v.143
+  store ptr %at.144, ptr %room.138
+  %parts_at.145 = getelementptr i8, ptr %room.138, i64 8
+  %at.148 = getelementptr [8 x i8], ptr %made, i64 1
+  store ptr %at.148, ptr %parts_at.145
+  %count_at.149 = getelementptr i8, ptr %room.138, i64 16
+  %v.150 = load i64, ptr %made
+  store i64 %v.150, ptr %count_at.149
+  %axis_at.151 = getelementptr i8, ptr %room.138, i64 24
+  %v.152 = icmp ne i64 %keeps_axis, 0
+  %v.153 = select i1 %v.152, i64 %axis, i64 -1
+  store i64 %v.153, ptr %axis_at.151
+  %index_bytes_at.154 = getelementptr i8, ptr %room.138, i64 32
+  store i64 %inner.69, ptr %index_bytes_at.154
+  %row_bytes_at.155 = getelementptr i8, ptr %room.138, i64 40
+  %sizes_at.156 = getelementptr i8, ptr %tensor, i64 24
+  %v.157 = load ptr, ptr %sizes_at.156
+  %at.158 = getelementptr [8 x i8], ptr %v.157, i64 %axis
+  %v.159 = load i64, ptr %at.158
+  %v.160 = mul i64 %inner.69, %v.159
+  store i64 %v.160, ptr %row_bytes_at.155
+  %size_bytes_at.161 = getelementptr i8, ptr %room.138, i64 48
+  %row_bytes_at.162 = getelementptr i8, ptr %room.138, i64 40
+  %v.163 = load i64, ptr %row_bytes_at.162
+  %v.164 = mul i64 %v.163, %v.28
+  store i64 %v.164, ptr %size_bytes_at.161
+  %is_split_at.165 = getelementptr i8, ptr %room.138, i64 56
+  store i64 1, ptr %is_split_at.165
+  %size_bytes_at.168 = getelementptr i8, ptr %room.138, i64 48
+  %v.169 = load i64, ptr %size_bytes_at.168
+  %v.170 = add i64 %v.169, 64
+  %v.171 = sub i64 %v.170, 1
+  %v.174 = udiv i64 %v.171, 64
+  %v.175 = call i32 @heddle_parallel_for(ptr @copy_lines, ptr %room.138, i64 %v.174, i64 8192)
   ret i32 0
 }
 

@@ -25,6 +25,7 @@ from heddle.runtime.native.source.making import (
     tensor_on,
 )
 from heddle.runtime.native.source.memory import pool_take
+from heddle.runtime.native.source.rows import NO_AXIS, Rows, copy_parts
 from heddle.runtime.native.source.system import simplified
 from heddle.runtime.native.source.values import (
     clear,
@@ -32,8 +33,8 @@ from heddle.runtime.native.source.values import (
     items_of,
     payload_of,
 )
-from heddle.systems.types import Address, Pointer, i32, i64, u64
-from heddle.systems.words import cast, copy, export, inline, local, native, null, offset, size_of
+from heddle.systems.types import Pointer, i32, i64, u64
+from heddle.systems.words import cast, export, inline, local, native, null, offset, size_of
 
 MOST_AXES = 16
 NOWHERE = -1
@@ -175,20 +176,6 @@ def new_host_tensor(
 
 
 @native
-def copy_runs(
-    to: Address, to_step: i64, source: Address, source_step: i64, row_bytes: i64, count: i64
-) -> None:
-    """So many runs of bytes, each a step behind the last one."""
-    number: i64 = 0
-    if (row_bytes == to_step) & (row_bytes == source_step):
-        copy(to, source, row_bytes * count)
-        return
-    while number < count:
-        copy(offset(to, number * to_step), offset(source, number * source_step), row_bytes)
-        number += 1
-
-
-@native
 def joined_sizes(items: Pointer[Value], count: i64, axis: i64, is_new: i64, sizes: Pointer[i64]) -> bool:
     """The sizes of elements joined along an axis, or a new one; False where they are not plain tensors that
     fit."""
@@ -251,15 +238,16 @@ def heddle_sequence_concat(
         return Status.FAILED
     outer = product(place, sizes)
     inner = product(rank - place - 1, offset(sizes, place + 1)) * element_bytes(first.dtype)
-    to = elements_of(made)
-    step = inner * sizes[place]
-    number: i64 = 0
-    while number < count:
-        item = tensor_in(items[number])
-        row_bytes = inner if is_new != 0 else inner * item.sizes[place]
-        copy_runs(to, step, elements_of(item), row_bytes, row_bytes, outer)
-        to = offset(to, row_bytes)
-        number += 1
+    rows = local(Rows)
+    rows.whole = elements_of(made)
+    rows.parts = items
+    rows.count = count
+    rows.axis = NO_AXIS if is_new != 0 else place
+    rows.index_bytes = inner
+    rows.row_bytes = inner * sizes[place]
+    rows.size_bytes = rows.row_bytes * outer
+    rows.is_split = 0
+    copy_parts(rows)
     put(context, register, Kind.TENSOR, made)
     return Status.DONE
 
@@ -342,8 +330,6 @@ def fill_parts(
     rank = i64(tensor.rank)
     outer = product(axis, tensor.sizes)
     inner = product(rank - axis - 1, offset(tensor.sizes, axis + 1)) * element_bytes(tensor.dtype)
-    step = inner * tensor.sizes[axis]
-    source = elements_of(tensor)
     left = tensor.sizes[axis]
     given = cast(Pointer[i64], elements_of(parts))
     number: i64 = 0
@@ -354,10 +340,17 @@ def fill_parts(
         part = new_host_tensor(context, rank if keeps_axis != 0 else rank - 1, sizes, tensor.dtype)
         if part == null:
             return Status.FAILED
-        row_bytes = inner * size
-        copy_runs(elements_of(part), row_bytes, source, step, row_bytes, outer)
         put(context, items_of(made)[number], Kind.TENSOR, part)
-        source = offset(source, row_bytes)
         left -= size
         number += 1
+    rows = local(Rows)
+    rows.whole = elements_of(tensor)
+    rows.parts = items_of(made)
+    rows.count = made.count
+    rows.axis = axis if keeps_axis != 0 else NO_AXIS
+    rows.index_bytes = inner
+    rows.row_bytes = inner * tensor.sizes[axis]
+    rows.size_bytes = rows.row_bytes * outer
+    rows.is_split = 1
+    copy_parts(rows)
     return Status.DONE
