@@ -7,6 +7,7 @@ operators. Every recursion counts down. Floats are whole numbers below 1000, so 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -58,28 +59,31 @@ CONSTRUCTORS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     "Tree": (("Leaf", ("A",)), ("Node", ("self", "self"))),
     "Shape": (("Dot", ()), ("Box", (FLOAT, ROWS)), ("Both", ("self", INT, "self")), ("Make", ("fn",))),
 }
-HEAD = """#[version = "0.0.5"]
-type List[A] { Cons(A, List[A]), Nil }
-type Option[A] { Some(A), None }
-type Tree[A] { Leaf(A), Node(Tree[A], Tree[A]) }
-type Shape {
+VERSION = '#[version = "0.0.5"]'
+TYPES = {
+    "List": "type List[A] { Cons(A, List[A]), Nil }",
+    "Option": "type Option[A] { Some(A), None }",
+    "Tree": "type Tree[A] { Leaf(A), Node(Tree[A], Tree[A]) }",
+    "Shape": """type Shape {
   Dot, Box(float32, Tensor[(?, 3), float32]), Both(Shape, int32, Shape), Make(fn (int32) -> float32)
+}""",
 }
-
-def @map[A, B](%f: fn (A) -> B, %l: List[A]) -> List[B] {
+HELPERS = {
+    "map": """def @map[A, B](%f: fn (A) -> B, %l: List[A]) -> List[B] {
   match (%l) { Cons(%x, %r) => Cons(%f(%x), @map(%f, %r)), Nil => Nil }
-}
-
-def @fold[A, B](%f: fn (B, A) -> B, %b: B, %l: List[A]) -> B {
+}""",
+    "fold": """def @fold[A, B](%f: fn (B, A) -> B, %b: B, %l: List[A]) -> B {
   match (%l) { Cons(%x, %r) => @fold(%f, %f(%b, %x), %r), Nil => %b }
+}""",
+    "twice": "def @twice[A](%f: fn (A) -> A, %x: A) -> A { %f(%f(%x)) }",
+    "compose": """def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C {
+  fn (%x: A) -> C { %f(%g(%x)) }
+}""",
+    "choose": "def @choose[A](%c: bool, %x: A, %y: A) -> A { if (%c) { %x } else { %y } }",
 }
-
-def @twice[A](%f: fn (A) -> A, %x: A) -> A { %f(%f(%x)) }
-
-def @compose[A, B, C](%f: fn (B) -> C, %g: fn (A) -> B) -> fn (A) -> C { fn (%x: A) -> C { %f(%g(%x)) } }
-
-def @choose[A](%c: bool, %x: A, %y: A) -> A { if (%c) { %x } else { %y } }
-"""
+SIZES = (10, 20, 40, 60)
+"""How many compound expressions `main` may have: a fault shows in small programs too, and most are."""
+SIZE_WEIGHTS = (40, 30, 20, 10)
 
 
 def field_kinds(kind: Kind, name: str) -> tuple[Kind, ...]:
@@ -113,6 +117,8 @@ class Maker:
     number: int = 0
     budget: int = 60
     """How many compound expressions the function may still get."""
+    size: int = 60
+    """How many `main` may have."""
 
     def name(self) -> str:
         self.number += 1
@@ -498,7 +504,7 @@ class Maker:
     def definition(self, place: int) -> str:
         """A function of the module: generic, counted, one of a pair that call each other, or plain."""
         rng, choice = self.rng, self.rng.random()
-        self.budget = 25
+        self.budget = min(25, self.size)
         if choice < 0.25:
             params = (VAR, *(self.kind(2, True) for _ in range(rng.randrange(1, 3))), Kind("fn", (VAR, VAR)))
             params = tuple(param for param in params if not param.holds("ref"))
@@ -549,15 +555,25 @@ MAIN = (("%x", ROWS), ("%y", FIXED), ("%i", INT), ("%k", LONG), ("%t", FLOAT), (
 
 
 def random_text(seed: int) -> str:
-    """A program; `main` takes what MAIN says and gives a tuple."""
+    """A program; `main` takes what MAIN says and gives a tuple. Most have the types and helpers alone that
+    they name."""
     rng = random.Random(seed)
-    maker = Maker(rng)
-    parts = [maker.definition(place) for place in range(rng.randrange(4))]
-    maker.budget = 60
+    size = rng.choices(SIZES, SIZE_WEIGHTS)[0]
+    maker = Maker(rng, size=size)
+    parts = [maker.definition(place) for place in range(rng.randrange(4 if size > 10 else 2))]
+    maker.budget = size
     results = tuple(maker.kind(2, first_order=True) for _ in range(rng.choice((1, 2, 3))))
     results = tuple(tensor(INT) if each.holds("Shape") else each for each in results)
     scope = tuple((name, tensor(text)) for name, text in MAIN)
     body = maker.expr(Kind("tuple", results), scope, 6)
     params = ", ".join(f"{name}: {text}" for name, text in MAIN)
     parts.append(f"def @main({params}) -> {Kind('tuple', results)} {{\n  {body}\n}}")
-    return HEAD + "\n" + "\n\n".join(parts) + "\n"
+    text, whole = "\n\n".join(parts), rng.random() < 0.1
+    helpers = [each for name, each in HELPERS.items() if whole or f"@{name}(" in text]
+    text = "\n\n".join((*helpers, text))
+    types = [
+        each
+        for name, each in TYPES.items()
+        if whole or re.search(rf"\b({name}|{'|'.join(c for c, _ in CONSTRUCTORS[name])})\b", text)
+    ]
+    return "\n".join((VERSION, *types, "", text, ""))

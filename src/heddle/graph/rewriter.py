@@ -119,15 +119,18 @@ class BindingRewriter(BlockBuilder):
         else:
             renamed = self.substitute(value)
             new = self.rewrite(binding.var, renamed if renamed is value else self.value(renamed))
+            if new is not None and new is not value:
+                new = self.value(new)
         if new is not None:
-            self._rebind(binding, self.value(new))
+            self._rebind(binding, new)
 
     def _if(self, value: If) -> If:
+        """A branch of normal parts needs no further visit: each enclosing one would visit it again."""
         condition = self.substitute(value.cond)
         branches = self.rewrite_sequence(value.true_branch), self.rewrite_sequence(value.false_branch)
         if condition is value.cond and branches[0] is value.true_branch and branches[1] is value.false_branch:
             return value
-        return If(condition, *branches, span=value.span)
+        return self._typed(If(condition, *branches, span=value.span))  # type: ignore[no-any-return]
 
     def _match_cast(self, binding: MatchCast) -> None:
         value = self.leaf(self.substitute(binding.value))

@@ -7,7 +7,7 @@ it is free where no node of the expression does.
 from __future__ import annotations
 
 from heddle.ir.expr import Var
-from heddle.ir.node import Mode, Node
+from heddle.ir.node import Node
 from heddle.ir.types import Type, TypeVar
 
 
@@ -28,12 +28,10 @@ def defined_and_used(*roots: Node) -> tuple[dict[Node, None], dict[Node, None]]:
                 found.setdefault(value)
                 if defining:
                     defined.setdefault(value)
-            todo += [
-                # The type of a variable that is defined here is only used here.
-                (getattr(value, spec.name), (defining and not value.identity) or spec.mode is Mode.DEF)
-                for spec in reversed(value.specs)
-                if spec.mode in (Mode.USE, Mode.DEF)
-            ]
+            # The type of a variable that is defined here is only used here.
+            within = defining and not value.identity
+            fields = reversed(value.compared)
+            todo += [(getattr(value, name), within or defines) for name, defines in fields]
         elif type(value) is tuple:
             todo += [(item, defining) for item in reversed(value)]
     return defined, found

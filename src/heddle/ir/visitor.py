@@ -101,16 +101,25 @@ def post_order(root: Any, below: Callable[[Any], Iterable[Any]]) -> list[Any]:
     of nesting."""
     found: list[Any] = []
     seen: set[int] = set()
-    todo: list[tuple[Any, bool]] = [(root, False)]
+    todo: list[Any] = [root]
     while todo:
-        current, is_done = todo.pop()
-        if is_done:
-            found.append(current)
+        current = todo.pop()
+        if current is _DONE:
+            found.append(todo.pop())
         elif id(current) not in seen:
             seen.add(id(current))
-            todo.append((current, True))
-            todo += [(part, False) for part in reversed(list(below(current))) if id(part) not in seen]
+            parts = [part for part in below(current) if id(part) not in seen]
+            if parts:
+                todo += (current, _DONE)
+                parts.reverse()
+                todo += parts
+            else:
+                found.append(current)
     return found
+
+
+_DONE = object()
+"""Stands above an object of which all that is below was found."""
 
 
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
