@@ -17,6 +17,7 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.relay.codes import Q0202, Q0205, Q0207
+from heddle.relay.lexer import is_type_name
 from heddle.relay.nodes import (
     Clause,
     IncompleteType,
@@ -131,11 +132,13 @@ class ExprParser(TypeParser):
             if self.is_name("let"):
                 lets.append((yield self._let()))
             elif self.word.kind == "graph" and self.is_mark("=", 1):
-                number = self.next().value
+                word = self.next()
                 self.next()
                 value = yield self.binary()
                 self.expect(";")
-                self.graphs[-1][number] = value
+                if word.value in self.graphs[-1]:
+                    self.fail(Q0207, f"{word.text} is bound twice in one scope", word)
+                self.graphs[-1][word.value] = value
             elif self.is_name("free_var"):
                 self.next()
                 word = self.word
@@ -283,7 +286,9 @@ class ExprParser(TypeParser):
         if name in self.constructors:
             return self.constructors[name]
         if find(name) is None:
-            near = did_you_mean(name, [*self.constructors, *op_names()])
+            if word.text == name and (word.text in self.types or not is_type_name(name)):
+                self.fail(Q0202, f"expected a value, got the type {name}", word)
+            near = did_you_mean(name, [*_WORDS, *self.constructors, *op_names()])
             self.fail(Q0205, f"no operator or constructor is called {name!r}", word, near)
         return Op(name, span=self.span_from(start))
 
@@ -334,7 +339,8 @@ class ExprParser(TypeParser):
         for keyword in (None, "else"):
             if keyword is not None:
                 if not self.is_name(keyword):
-                    self.fail(Q0202, f"expected {keyword}, got {self.word.text!r}")
+                    near = did_you_mean(self.word.text, [keyword])
+                    self.fail(Q0202, f"expected {keyword}, got {self.word.text!r}", help=near)
                 self.next()
                 if self.is_name("if"):
                     branches.append((yield self._if(self.place)))
@@ -417,3 +423,5 @@ _KEYWORDS = {
     "ref_write": ExprParser._reference,
     "meta": ExprParser._meta,
 }
+_WORDS = (*_KEYWORDS, "let", "free_var")
+"""What may begin an expression, or what stands before one."""

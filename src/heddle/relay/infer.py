@@ -75,14 +75,16 @@ class Inference:
         self._report(Diagnostic(code, message, node.span, notes, help))
         return IncompleteType(span=None)
 
-    def same(self, got: Type, expected: Type, what: str, node: Any) -> Type:
-        """Make two types the same. Notes what is wrong at `node`."""
+    def same(self, got: Type, expected: Type, what: str, node: Any, user: Any = None) -> Type:
+        """Make two types the same. Notes what is wrong at `node`; at `user`, which names it, where that is a
+        variable, whose place is its definition."""
         try:
             return self.unifier.unify(expected, got)
         except Mismatch as error:
             code = Q0308 if error.is_infinite else Q0301
             message = f"{what}: expected {self.text(expected)}, got {self.text(got)}"
-            return self.error(code, message, node, error.reason)
+            place = user if user is not None and isinstance(node, Var) else node
+            return self.error(code, message, place, error.reason)
 
     def text(self, ty: Type) -> str:
         """A type as messages show it."""
@@ -208,10 +210,10 @@ class Inference:
 
     def _if(self, expr: If) -> Recursion:
         cond = yield self.infer(expr.cond)
-        self.same(cond, _BOOL, "the condition of if", expr.cond)
+        self.same(cond, _BOOL, "the condition of if", expr.cond, expr)
         true = yield self.infer(expr.true_branch)
         false = yield self.infer(expr.false_branch)
-        return self.same(false, true, "the branches of if differ", expr.false_branch)
+        return self.same(false, true, "the branches of if differ", expr.false_branch, expr)
 
     def _let(self, expr: Let) -> Recursion:
         """The variable has the type of the value: that of a function is known before its body, which may call
@@ -221,7 +223,7 @@ class Inference:
         if expr.var.ty is None and expr.var not in self.vars:
             self.vars[expr.var] = known
         else:
-            self.same(known, self.var_type(expr.var), f"the value of %{expr.var.name_hint}", value)
+            self.same(known, self.var_type(expr.var), f"the value of %{expr.var.name_hint}", value, expr)
         if isinstance(value, Function):
             yield self.infer(value)
         return (yield self.infer(expr.body))
@@ -232,7 +234,7 @@ class Inference:
             return known
         self._done.add(id(expr))
         body = yield self.infer(expr.body)
-        self.same(body, known.ret, "the result of the function", expr.body)
+        self.same(body, known.ret, "the result of the function", expr.body, expr)
         return known
 
     def _match(self, expr: Match) -> Recursion:
@@ -243,7 +245,7 @@ class Inference:
         for clause in expr.clauses:
             self.pattern(clause.lhs, data)
             found = yield self.infer(clause.rhs)
-            result = self.same(found, result, "the clauses of match differ", clause.rhs)
+            result = self.same(found, result, "the clauses of match differ", clause.rhs, clause)
         return result
 
     def pattern(self, pattern: Any, ty: Type) -> None:
@@ -283,7 +285,7 @@ class Inference:
     def _ref_write(self, expr: RefWrite) -> Recursion:
         ref = yield self.infer(expr.ref)
         value = yield self.infer(expr.value)
-        self.same(value, self._referred(ref, expr), "what is written to the reference", expr.value)
+        self.same(value, self._referred(ref, expr), "what is written to the reference", expr.value, expr)
         return TupleType(())
 
     def _referred(self, ref: Type, expr: Any) -> Type:
@@ -291,7 +293,7 @@ class Inference:
         if isinstance(known, RefType):
             return known.value
         value = IncompleteType(span=None)
-        self.same(ref, RefType(value), "a reference", expr.ref)
+        self.same(ref, RefType(value), "a reference", expr.ref, expr)
         return value
 
     # ---- calls
@@ -328,9 +330,8 @@ class Inference:
         if len(params) != len(args):
             return self.error(Q0302, f"{_name(expr.op)} takes {len(params)} arguments, got {len(args)}", expr)
         for place, (param, arg) in enumerate(zip(params, args, strict=True)):
-            self.same(
-                self.unifier.root(arg), param, f"argument {place} of {_name(expr.op)}", expr.args[place]
-            )
+            what = f"argument {place} of {_name(expr.op)}"
+            self.same(self.unifier.root(arg), param, what, expr.args[place], expr)
         return ret
 
     # ---- the end

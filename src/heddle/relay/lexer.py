@@ -27,7 +27,7 @@ _WORDS = re.compile(
   | (?P<name>[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<local>%[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<graph>%\d+)
-  | (?P<global>@[A-Za-z_][A-Za-z0-9_/]*)
+  | (?P<global>@[A-Za-z_][A-Za-z0-9_/]*(?:\.[A-Za-z0-9_/]+)*)
   | (?P<string>"[^"\n]*")
   | (?P<section>\#\[[A-Za-z_]+[^\]\n]*\])
   | (?P<mark>->|=>|<=|>=|==|!=|[-+*/<>=(){}\[\],;:.?])
@@ -145,7 +145,9 @@ class Lexer:
                 f"{text[:40]!r} is no number",
                 start,
                 end,
-                "a float ends in f, f16, f32 or f64; between a number and an operator stands a space",
+                "a field of a field is written (%x.1).0"
+                if self.source.text[start - 1 : start] == "."
+                else "a float ends in f, f16, f32 or f64; between a number and an operator stands a space",
             )
         dtype = f"float{real[3] or 32}"
         number = float(real[2]) * (-1 if len(real[1]) % 2 else 1)

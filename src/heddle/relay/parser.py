@@ -11,6 +11,7 @@ from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
 from heddle.relay.codes import Q0202, Q0203, Q0207
 from heddle.relay.expr_parser import ExprParser
 from heddle.relay.lexer import Word, is_type_name
+from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
 from heddle.support.trampoline import Recursion, run
 
@@ -45,7 +46,8 @@ class RelayParser(ExprParser):
             elif self.is_name("extern"):
                 self._extern_type()
             else:
-                self.fail(Q0202, f"expected def, type or extern, got {self.word.text!r}", help=_HELP)
+                near = did_you_mean(self.word.text, ("def", "type", "extern")) or _HELP
+                self.fail(Q0202, f"expected def, type or extern, got {self.word.text!r}", help=near)
         seen: set[str] = set()
         for place in functions:
             self.place = place

@@ -20,6 +20,9 @@ from heddle.support.span import Source, SourceSpan
 
 MAX_NESTING = 100
 
+_NAMED = ("Tensor", "bool", "int8", "int16", "int32", "int64", "uint8", "float16", "float32", "float64")
+"""Types that are meant, perhaps, by a name that is unknown."""
+
 
 class TypeParser:
     """Reads words one after the other. `types` are the data types that the text may name."""
@@ -204,7 +207,7 @@ class TypeParser:
         args = tuple(self.listed("]", self.type)) if self.accept("[") else ()
         if word.text not in self.types:
             near = did_you_mean(
-                word.text, [*self.types, *(name for scope in self.type_vars for name in scope)]
+                word.text, [*_NAMED, *self.types, *(name for scope in self.type_vars for name in scope)]
             )
             self.fail(Q0205, f"no type is called {word.text!r}", word, near)
         return TypeCall(GlobalTypeVar(word.text), args)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import heddle
 from heddle import relay
 from heddle.relay import transform as passes
 from tests.unit.relay.programs import program, run
@@ -77,3 +78,16 @@ def test_effects_of_arguments_come_once() -> None:
         "ref_write(%r, ref_read(%r) + 1); ref_read(%r) }; let %s = @twice(%f()); (%s, ref_read(%r)) }"
     )
     assert run(passes.Inline()(mod), 3) == run(mod, 3) == (8, 4)
+
+
+def test_kernels_of_folded_constants_are_compiled_where_sizes_come_together() -> None:
+    """Written in place, they make sizes known that differ between the branches."""
+    rows = 'take(full({}f, shape=[2, 3], dtype="float32"), arange(0, {}, 1, dtype="int32"), axis=0)'
+    branches = f"if (%c) {{ ({rows.format(2, 0)},) }} else {{ ({rows.format(0, 2)},) }}"
+    source = f'#[version = "0.0.5"]\ndef @main(%c: bool) -> (Tensor[(?, 3), float32],) {{ {branches} }}'
+    mod = relay.parse(source)
+    with heddle.transform.PassContext(opt_level=4):
+        folded = relay.transform.FoldConstant()(relay.transform.FuseOps()(mod))
+    run = relay.create_executor("vm", folded).evaluate()
+    for cond, shape in ((True, (0, 3)), (False, (2, 3))):
+        assert run(np.array(cond))[0].numpy().shape == shape

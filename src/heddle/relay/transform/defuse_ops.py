@@ -11,7 +11,7 @@ from heddle.ir.node import replace
 from heddle.relay.builders import replace_vars
 from heddle.relay.transform.compiler_regions import COMPILER
 from heddle.relay.transform.copying import with_own_bindings
-from heddle.relay.transform.rewriting import RewritePass, rewrite_nodes
+from heddle.relay.transform.rewriting import RewritePass, map_typed, rewrite_nodes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.support.frozen import frozen
 
@@ -37,14 +37,9 @@ class DefuseOps(RewritePass):
 
 
 def without_kernels(mod: IRModule) -> IRModule:
-    """The module before fusion, without types where something changed: no function is marked as one kernel,
-    and those that are called in place, of other compilers too, are written there."""
-    made = {
-        var: _unmarked(func) if isinstance(func, Function) and func.dialect == "relay" else func
-        for var, func in mod.functions.items()
-    }
-    same = all(made[var] is func for var, func in mod.functions.items())
-    return mod if same else mod.with_functions(made)
+    """The module before fusion, with types: no function is marked as one kernel, and those that are called in
+    place, of other compilers too, are written there."""
+    return map_typed(mod, lambda func, _: _unmarked(func))
 
 
 def _unmarked(func: Function) -> Function:

@@ -33,12 +33,7 @@ class TypedPass(Pass):
         """A function anew; the same object where nothing changed."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        typed = infer_module(mod)
-        try:
-            return map_relay(typed, lambda func: self.change(func, typed))
-        except IRTypeError:  # sizes are known now that were not, and differ where values come together
-            typed = map_relay(typed, lambda func: rewrite_nodes(func, _with_open_sizes))
-            return map_relay(typed, lambda func: self.change(func, typed))
+        return map_typed(mod, self.change)
 
 
 class RewritePass(TypedPass):
@@ -75,6 +70,17 @@ def _with_open_sizes(old: Any, new: Any) -> Any:
     if isinstance(old, (RefCreate, RefWrite)):
         return replace(new, value=opened(old.value, new.value))
     return new
+
+
+def map_typed(mod: IRModule, change: Callable[[Function, IRModule], Function]) -> IRModule:
+    """The module with its Relay functions changed, which have types before and after; `change` is given the
+    module too."""
+    typed = infer_module(mod)
+    try:
+        return map_relay(typed, lambda func: change(func, typed))
+    except IRTypeError:  # sizes are known now that were not, and differ where values come together
+        typed = map_relay(typed, lambda func: rewrite_nodes(func, _with_open_sizes))
+        return map_relay(typed, lambda func: change(func, typed))
 
 
 def map_relay(mod: IRModule, change: Callable[[Function], Function]) -> IRModule:
