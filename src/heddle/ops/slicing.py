@@ -13,12 +13,13 @@ from heddle.graph.op_builder import call_op
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Tuple
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
+from heddle.ir.structural import structural_equal
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import computed_in, require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
-from heddle.prim.nodes import IntImm, PrimExpr, SizeVar
-from heddle.prim.ops import cast
+from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant
+from heddle.prim.ops import cast, maximum
 from heddle.topi import scatter, transform
 from heddle.topi.reduce import accumulator, convert, reduce_element
 
@@ -343,13 +344,15 @@ def _infer_collapse(ctx: Inference) -> Type:
         if len(target) > len(x.dims):
             ctx.shape_error(f"{x.ndim} dimensions cannot collapse to {len(target)}")
         for k, (dim, wanted) in enumerate(zip(reversed(x.dims), reversed(target), strict=False), start=1):
-            if not (isinstance(wanted, IntImm) and wanted.value == 1):
+            if not isinstance(wanted, IntImm):
+                ctx.assume_stretches(wanted, dim)
+            elif wanted.value != 1:
                 ctx.require_equal(dim, wanted, f"sizes on axis {-k}")
     return TensorType(target, x.dtype)
 
 
 def _collapse(x: Any, target: Any) -> Any:
-    """Sum over leading axes and over those that the target has as 1."""
+    """Sum over leading axes and over those that the target has as 1, or may have."""
     lead, ones = transform.collapse_axes(x.shape, target)
     wide = accumulator(x.dtype)
     led = (
@@ -358,10 +361,33 @@ def _collapse(x: Any, target: Any) -> Any:
         else x
     )
     axes = tuple(k - len(lead) for k in ones)
+    led = _collapse_open(led, target, wide)
     if not axes:
         return convert(led, x.dtype)
     summed = reduce_element(led.shape, axes, True, te.sum, lambda i: cast(wide, led[i]), "collapse_sum")
     return convert(summed, x.dtype)
+
+
+def _collapse_open(x: Any, target: Any, wide: Any) -> Any:
+    """Sum over axes of which it is not known whether the target has them as they are or as 1: each is as many
+    blocks as the target's size says, of one element or of all."""
+    pairs = list(zip(x.shape, target, strict=True))
+    is_open = [not isinstance(wanted, IntImm) and not structural_equal(dim, wanted) for dim, wanted in pairs]
+    blocks = {
+        k: dim // maximum(wanted, constant(1, wanted.dtype))
+        for k, (dim, wanted) in enumerate(pairs)
+        if is_open[k]
+    }
+    if not blocks:
+        return x
+    over = {k: te.reduce_axis((0, block), name=f"k{k}") for k, block in blocks.items()}
+
+    def element(*index: Any) -> Any:
+        full = [i * blocks[k] + over[k].var if k in over else i for k, i in enumerate(index)]
+        return te.sum(cast(wide, x[tuple(full)]), axis=list(over.values()))
+
+    shape = tuple(wanted if is_open[k] else dim for k, (dim, wanted) in enumerate(pairs))
+    return te.compute(shape, element, name="collapse_open")
 
 
 def _np_collapse(_attrs: Any, x: Any, target: Any) -> Any:
