@@ -34,7 +34,7 @@ from heddle.script import from_source
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
 NUM_THREADS = 4
-ALARM_S = 120
+ALARM_S = 900
 """When a child counts as hung: far more than it needs, on any machine."""
 COMPILES_EVERY = 25
 MOST_ADDENDS = 500
