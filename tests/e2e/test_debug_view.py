@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -200,6 +201,26 @@ def test_escape_interrupts_what_takes_long_and_the_page_goes_on() -> None:
         is_over.set()
 
     driven(view, use)
+
+
+def test_leaving_ends_what_runs() -> None:
+    begun = threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        while True:
+            time.sleep(0.01)
+
+    view = DebugView(lambda: Debugger.of_call(machine(wait), "main", X))
+
+    async def use(pilot: Any) -> None:
+        await pilot.press("c")
+        while not begun.is_set():
+            await pilot.pause(0.01)
+        await pilot.press("q")
+
+    driven(view, use)
+    view._run.shutdown(wait=True)
 
 
 def test_lines_of_a_text_are_shown_around_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

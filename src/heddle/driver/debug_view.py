@@ -108,7 +108,8 @@ class DebugView(App[int]):
         self._console.show_place()
 
     async def on_unmount(self) -> None:
-        """End the thread of the run."""
+        """End the thread of the run, and what it does."""
+        self._interrupt()
         self._run.shutdown(wait=False, cancel_futures=True)
 
     # ---- commands
@@ -168,13 +169,17 @@ class DebugView(App[int]):
 
     def action_stop(self) -> None:
         """Interrupt what runs; else leave the line for commands."""
+        if not self._interrupt():
+            self.query_one("#code", DataTable).focus()
+
+    def _interrupt(self) -> bool:
+        """Raise KeyboardInterrupt in the thread of the run; False where it does nothing."""
         thread = self._busy_thread
         if thread is not None:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
                 ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt)
             )
-        else:
-            self.query_one("#code", DataTable).focus()
+        return thread is not None
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """A command was typed."""
