@@ -5,9 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from heddle.support.span import leaves
 from heddle.vm.insight.debugger import Debugger
-from heddle.vm.insight.sites import Site
 from heddle.vm.insight.summary import Memory, Summary
 
 Row = tuple[str, ...]
@@ -22,26 +20,20 @@ def source_lines(debugger: Debugger) -> list[str]:
     if site is None:
         return []
     shown: list[str] = []
-    for place in places(debugger, site):
+    for place in site.sources:
         shown.append(place)
         shown += _lines_at(place)
     return shown
 
 
-def places(debugger: Debugger, site: Site) -> list[str]:
-    """All places in the user's model or text that an instruction comes from."""
-    program = debugger.sites.executable.program
-    row = next((row for row in program.functions if row.name == site.function and row.has_bytecode), None)
-    span = None if row is None else program.line_table.get(row.start + site.pc)
-    return [leaf.place() for leaf in leaves(span)]
-
-
 def _lines_at(place: str) -> list[str]:
     """The lines of a file around a place in it; none where there is no such file."""
     found = _IN_FILE.match(place)
-    path = None if found is None else Path(found["file"])
+    if found is None:
+        return []
+    path = Path(found["file"])
     try:
-        if found is None or path is None or not path.is_file() or path.stat().st_size > _MAX_SOURCE_BYTES:
+        if not path.is_file() or path.stat().st_size > _MAX_SOURCE_BYTES:
             return []
         lines, number = path.read_text().splitlines(), int(found["line"])
     except (OSError, UnicodeDecodeError, ValueError):

@@ -59,7 +59,7 @@ def recorded(
             for name, value in given.items():
                 bound.arguments[name] = self._evaluated(value)
             check_numbers(self.func, method.__name__, parameters, bound.arguments, numbers)
-            given |= _buffers_by_number(self.func, bound.arguments)
+            given |= self._buffers_by_number(bound.arguments)
             self._revised = {}
             result = method(*bound.args, **bound.kwargs)
             given |= self._revised
@@ -71,24 +71,6 @@ def recorded(
         return call
 
     return declare
-
-
-def _buffers_by_number(func: PrimFunc, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Buffers among the arguments as what they are to the block: ("read", 1). In an equal program the block
-    has another buffer there."""
-    name = arguments.get("block")
-    buffers = {key: value for key, value in arguments.items() if isinstance(value, Buffer)}
-    if not buffers or name is None:
-        return {}
-    block: SBlock = find_block(func, getattr(name, "name", name)).stmt.block
-    kinds = (("write", block.writes), ("read", block.reads))
-    return {
-        key: (kind, number)
-        for key, buffer in buffers.items()
-        for kind, regions in reversed(kinds)
-        for number, region in enumerate(regions)
-        if region.buffer is buffer
-    }
 
 
 def _starred(parameters: Signature, given: dict[str, Any]) -> dict[str, Any]:
@@ -156,6 +138,22 @@ class ScheduleBase:
 
     def _name(self, block: SBlockRV | str) -> str:
         return block if isinstance(block, str) else block.name
+
+    def _buffers_by_number(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Buffers among the arguments as what they are to the block: ("read", 1). In an equal program the
+        block has another buffer there."""
+        buffers = {key: value for key, value in arguments.items() if isinstance(value, Buffer)}
+        if not buffers or arguments.get("block") is None:
+            return {}
+        block: SBlock = find_block(self.func, self._name(arguments["block"])).stmt.block
+        kinds = (("read", block.reads), ("write", block.writes))
+        return {
+            key: (kind, number)
+            for key, buffer in buffers.items()
+            for kind, regions in kinds
+            for number, region in enumerate(regions)
+            if region.buffer is buffer
+        }
 
     @overload
     def get(self, handle: SBlockRV) -> SBlock: ...

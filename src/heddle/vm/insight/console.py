@@ -195,9 +195,8 @@ class DebugConsole(cmd.Cmd):
         self._show_source(site)
 
     def _show_source(self, site: Site) -> None:
-        for place in (site.source or "").split("; "):
-            if place:
-                self.write(f"      from {place}")
+        for place in site.sources:
+            self.write(f"      from {place}")
 
     def _show_step(self, step: Step) -> None:
         self.write(f"  ran #{step.number} {step.site.place}  {step.site.text}")

@@ -44,6 +44,11 @@ class Site:
         """`main:9`, as breakpoints name it."""
         return f"{self.function}:{self.pc}"
 
+    @property
+    def sources(self) -> list[str]:
+        """The user's places one by one."""
+        return [place for place in (self.source or "").split("; ") if place]
+
 
 @dataclass(slots=True)
 class Sites:
