@@ -97,8 +97,7 @@ class _Fuser:
         for _, members in by_scope.values():
             for group in self._groups(members):
                 made[id(group[-1])] = self._called(group)
-        result: Function = with_nodes(self._func, made) if made else self._func
-        return result
+        return with_nodes(self._func, made) if made else self._func
 
     def _groups(self, calls: list[Call]) -> list[list[Any]]:
         """Calls of one scope, those of a group together, its result last."""

@@ -17,9 +17,7 @@ from heddle.relay.builders import (
 )
 from heddle.relay.executor import bind_params_by_name, create_executor
 from heddle.relay.functor import ExprFunctor, ExprMutator, ExprVisitor, TypeFunctor, TypeMutator, TypeVisitor
-from heddle.relay.nodes import (
-    AnyDim as Any,
-)
+from heddle.relay.nodes import AnyDim as Any
 from heddle.relay.nodes import (
     Clause,
     IncompleteType,

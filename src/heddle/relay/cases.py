@@ -5,14 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from heddle.ir.module import IRModule
-from heddle.relay.nodes import (
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    PatternWildcard,
-)
+from heddle.relay.nodes import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 
 
 class _Fit(Enum):

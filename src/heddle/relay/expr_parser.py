@@ -387,10 +387,7 @@ class ExprParser(TypeParser):
             return PatternWildcard(span=self.span_from(start))
         if name not in self.constructors:
             self.fail(
-                Q0205,
-                f"no constructor is called {name!r}",
-                word,
-                did_you_mean(name, self.constructors),
+                Q0205, f"no constructor is called {name!r}", word, did_you_mean(name, self.constructors)
             )
         items = self.listed(")", lambda: self.pattern(scope)) if self.accept("(") else []
         return PatternConstructor(self.constructors[name], tuple(items), span=self.span_from(start))

@@ -11,9 +11,7 @@ from heddle.relay.nodes import Let
 
 
 def while_loop(
-    cond: Callable[..., Any],
-    loop_vars: Sequence[Var],
-    loop_bodies: Callable[..., Sequence[Any]],
+    cond: Callable[..., Any], loop_vars: Sequence[Var], loop_bodies: Callable[..., Sequence[Any]]
 ) -> Expr:
     """A function that takes the first values of the variables and gives the tuple of the last ones.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from heddle.ir.expr import GlobalVar
@@ -12,7 +12,7 @@ from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.relay.codes import Q0106
 from heddle.relay.parser import RelayParser
 from heddle.relay.static_tensor_array import StaticTensors, known_shape, shape_name
-from heddle.relay.tensor_array import DTYPES, tensor_array_text, tensor_type_name
+from heddle.relay.tensor_array import DTYPES, program, tensor_array_text, tensor_type_name
 from heddle.relay.text_values import type_text
 from heddle.relay.typed import infer_local, infer_module
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
@@ -171,7 +171,7 @@ class StaticTensorArrayOps:
             self.define_tensor_array_split()
 
     def _all(self) -> None:
-        self._define(self._tensors, self._tensors.functions())
+        self._define(self._tensors, *self._tensors.functions())
 
     define_tensor_adt = define_tensor_take = define_tensor_concatenate = define_tensor_expand_dims = _all
     define_tensor_get_data = define_tensor_array = define_tensor_array_read = define_tensor_array_write = _all
@@ -185,7 +185,7 @@ class StaticTensorArrayOps:
         """Add scatter for numbers of a shape; one that is there stays, unless `force_update`."""
         self._all()
         indices = None if indices_shape is None else known_shape(indices_shape)
-        self._define(self._tensors, self._tensors.scatter(indices), force_update)
+        self._define(self._tensors, self._tensors.scatter(indices), anew=force_update)
 
     def define_tensor_array_split(
         self,
@@ -209,18 +209,13 @@ class StaticTensorArrayOps:
         )
         if value is not None:
             whole = self._tensors.of(value)
-            self._define(whole, whole.functions())
-        self._define(self._tensors, self._tensors.split(value, lengths), force_update)
+            self._define(whole, *whole.functions())
+        self._define(self._tensors, self._tensors.split(value, lengths), anew=force_update)
 
-    def _define(self, tensors: StaticTensors, functions: Iterable[str], anew: bool = False) -> None:
-        wanted = {each.type_name: each.type_text() for each in tensors.used()}
-        types = [
-            text
-            for name, text in wanted.items()
-            if GlobalTypeVar(name) not in self.prelude.mod.type_definitions
-        ]
-        text = "\n".join(('#[version = "0.0.5"]', *types, *functions))
-        self.prelude._define(tensors.type_name, text, anew)
+    def _define(self, tensors: StaticTensors, *functions: str, anew: bool = False) -> None:
+        known = self.prelude.mod.type_definitions
+        new = (each.type_text() for each in tensors.used() if GlobalTypeVar(each.type_name) not in known)
+        self.prelude._define(tensors.type_name, program(*dict.fromkeys(new), *functions), anew)
 
     def is_cached(self, name: str) -> bool:
         """Whether the module has a function of what TVM calls `name`."""

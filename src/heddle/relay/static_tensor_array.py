@@ -1,15 +1,16 @@
 """Tensor arrays whose tensors all have one shape, of which single sizes may be free.
 
-The text is the same for each element type and shape: `tensor_array_read_float32_3_any`, ...
+The text is the same for each element type and shape: `tensor_array_read_float32_3_any`, ... It stands in
+`std/arrays`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from heddle.relay.nodes import AnyDim
-from heddle.relay.tensor_array import INDICES, gather_text, places_text, scatter_text, split_text
+from heddle.relay.tensor_array import INDICES, array_text
 from heddle.support.frozen import frozen
 
 Shape = tuple[int | None, ...]
@@ -79,67 +80,41 @@ class StaticTensors:
         d = self.suffix
         return f"type {self.type_name} {{ tensor_nil_{d}, {self.maker}({self.tensor}) }}"
 
-    def functions(self) -> Iterator[str]:
+    def functions(self) -> list[str]:
         """The functions for a shape; the arrays' scatter and split come by themselves."""
-        d, t, stacked = self.suffix, self.type_name, self.stacked
-        yield from places_text(d, t, self.array)
-        yield (
-            f"def @tensor_get_data_{d}(%t: {t}) -> {self.tensor} "
-            f"{{ match? (%t) {{ {self.maker}(%x) => %x }} }}"
-        )
-        yield (
-            f"def @tensor_expand_dims_{d}(%t: {t}) -> {stacked.type_name} "
-            f"{{ match? (%t) {{ {self.maker}(%x) => {stacked.maker}(expand_dims(%x, axis=0)) }} }}"
-        )
-        yield self._joined("stack", stacked, "expand_dims(%x, axis=0)")
-        yield from gather_text(d, self.array, stacked.type_name)
-        if self.shape:
-            yield from self._of_rows()
+        stacked = self.stacked
+        found = [
+            array_text("places", d=self.suffix, item=self.type_name, array=self.array),
+            array_text("one_shape", d=self.suffix, tensor=self.tensor, stacked=stacked.suffix),
+            self._joined("stack", stacked, "expand_dims(%x, axis=0)"),
+            array_text("gather", d=self.suffix, array=self.array, stacked=stacked.type_name, indices=INDICES),
+        ]
+        return found + self._of_rows() if self.shape else found
 
     def _joined(self, name: str, whole: StaticTensors, row: str) -> str:
-        """The tensors of an array, one behind the other; `row` is what is in the one for `%x`."""
-        function = f"@tensor_array_{name}_{self.suffix}"
-        return (
-            f"def {function}(%ta: {self.array}) -> {whole.type_name} {{ match? (%ta) {{ "
-            f"Cons({self.maker}(%x), Nil) => {whole.maker}({row}), "
-            f"Cons({self.maker}(%x), %rest) => match? ({function}(%rest)) "
-            f"{{ {whole.maker}(%y) => {whole.maker}(concatenate(({row}, %y), axis=0)) }} }} }}"
-        )
+        name = f"@tensor_array_{name}_{self.suffix}"
+        return array_text("joined", name=name, d=self.suffix, whole=whole.suffix, row=row)
 
-    def _of_rows(self) -> Iterator[str]:
+    def _of_rows(self) -> list[str]:
         """What goes along the first axis."""
-        d, t, rows, part = self.suffix, self.type_name, self.rows, self.of(self.shape[1:])
+        rows, part = self.rows, self.of(self.shape[1:])
         some = 'take(%x, arange(%lower, %upper, 1, dtype="int32"), axis=0)'
-        taken = "%x" if self.shape[0] == 0 else some
-        yield (
-            f"def @tensor_take_{d}(%t: {t}, %lower: int32, %upper: int32) -> {rows.type_name} "
-            f"{{ match? (%t) {{ {self.maker}(%x) => "
-            f"{rows.maker}({taken}) }} }}"
-        )
-        yield (
-            f"def @tensor_concatenate_{d}(%a: {t}, %b: {t}) -> {rows.type_name} {{ match? ((%a, %b)) {{ "
-            f"({self.maker}(%x), {self.maker}(%y)) => {rows.maker}(concatenate((%x, %y), axis=0)) }} }}"
-        )
-        yield self._joined("concat", rows, "%x")
-        helper = f"@tensor_array_unstack_helper_{d}"
-        yield (
-            f"def {helper}(%i: int32, %up: int32, %t: {rows.tensor}) -> {part.array} "
-            f"{{ if (%i == %up) {{ Nil }} else "
-            f"{{ Cons({part.maker}(take(%t, %i, axis=0)), {helper}(%i + 1, %up, %t)) }} }}"
-        )
-        yield (
-            f"def @tensor_array_unstack_{d}(%t: {self.tensor}) -> {part.array} "
-            f"{{ {helper}(0, take(shape_of(%t), 0), %t) }}"
-        )
+        words = {"d": self.suffix, "of": "", "make": part.maker, "array": part.array}
+        return [
+            array_text("rows", d=self.suffix, rows=rows.suffix, taken="%x" if self.shape[0] == 0 else some),
+            self._joined("concat", rows, "%x"),
+            array_text("unstack", **words, rows=rows.tensor, whole=self.tensor),
+        ]
 
-    def scatter(self, indices: Shape | None) -> Iterator[str]:
+    def scatter(self, indices: Shape | None) -> str:
         """Values into places; `indices` is the shape of their numbers."""
-        return scatter_text(self.suffix, self.array, _numbers(indices))
+        return array_text("scatter", d=self.suffix, array=self.array, indices=_numbers(indices))
 
-    def split(self, value: Shape | None, lengths: Shape | None) -> Iterator[str]:
+    def split(self, value: Shape | None, lengths: Shape | None) -> str:
         """A tensor of the shape `value` into rows; the array's tensors have a free first size."""
         whole = self.of(value) if value is not None else self.rows
-        return split_text(self.suffix, whole.suffix, self.array, whole.type_name, _numbers(lengths))
+        words = {"d": self.suffix, "array": self.array, "lengths": _numbers(lengths)}
+        return array_text("split", **words, whole=whole.suffix, value=whole.type_name)
 
 
 def shape_name(shape: Shape) -> str:

@@ -11,14 +11,14 @@ from typing import Any
 
 from heddle.ir.attrs import Attrs, attrs_of
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
-from heddle.ir.node import replace
+from heddle.ir.node import N, replace
 from heddle.relay.builders import as_expr, without_type
 from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Let, RefCreate, RefRead, RefWrite
 from heddle.support.diagnostics import UsageError
 
 
-def _with(node: Any, virtual_device: Any, **fields: Any) -> Any:
+def _with(node: N, virtual_device: Any, **fields: Any) -> N:
     """Raises: UsageError Q0101 for a device: expressions lie where the target says."""
     if virtual_device is not None:
         raise UsageError(Q0101, "expressions have no devices of their own: they lie where the target says")
@@ -29,8 +29,10 @@ def _with(node: Any, virtual_device: Any, **fields: Any) -> Any:
     }
     if not changed:
         return node
-    made = replace(node, **changed)
-    return made if isinstance(node, Var) or set(changed) == {"span"} else without_type(made)
+    if isinstance(node, Var) or set(changed) == {"span"}:
+        return replace(node, **changed)
+    made: N = without_type(replace(node, **changed))
+    return made
 
 
 def _several(given: Sequence[Any] | None) -> tuple[Any, ...] | None:
@@ -52,15 +54,14 @@ def CallWithFields(
 ) -> Call:
     """A call with fields changed. Raises: UsageError Q0101 for a device."""
     types = None if type_args is None else tuple(type_args)
-    found: Call = _with(
+    return _with(
         call, virtual_device, op=op, args=_several(args), attrs=_attrs(attrs), ty_args=types, span=span
     )
-    return found
 
 
 def ConstantWithFields(
     constant: Constant, data: Any = None, virtual_device: Any = None, span: Any = None
-) -> Any:
+) -> Constant:
     """A constant with fields changed. Raises: UsageError Q0101 for a device."""
     return _with(constant, virtual_device, data=data, span=span)
 
@@ -77,7 +78,7 @@ def FunctionWithFields(
 ) -> Function:
     """A function with fields changed. Raises: UsageError Q0101 for a device."""
     types = None if ty_params is None else tuple(ty_params)
-    found: Function = _with(
+    return _with(
         function,
         virtual_device,
         params=None if params is None else tuple(params),
@@ -87,7 +88,6 @@ def FunctionWithFields(
         attrs=_attrs(attrs),
         span=span,
     )
-    return found
 
 
 def IfWithFields(
@@ -99,10 +99,9 @@ def IfWithFields(
     span: Any = None,
 ) -> If:
     """A branch with fields changed. Raises: UsageError Q0101 for a device."""
-    found: If = _with(
+    return _with(
         if_expr, virtual_device, cond=cond, true_branch=true_branch, false_branch=false_branch, span=span
     )
-    return found
 
 
 def LetWithFields(
@@ -114,27 +113,26 @@ def LetWithFields(
     span: Any = None,
 ) -> Let:
     """A let with fields changed. Raises: UsageError Q0101 for a device."""
-    found: Let = _with(let, virtual_device, var=variable, value=value, body=body, span=span)
-    return found
+    return _with(let, virtual_device, var=variable, value=value, body=body, span=span)
 
 
 def RefCreateWithFields(
     ref_create: RefCreate, value: Any = None, virtual_device: Any = None, span: Any = None
-) -> Any:
+) -> RefCreate:
     """A new reference with fields changed. Raises: UsageError Q0101 for a device."""
     return _with(ref_create, virtual_device, value=value, span=span)
 
 
 def RefReadWithFields(
     ref_read: RefRead, ref: Any = None, virtual_device: Any = None, span: Any = None
-) -> Any:
+) -> RefRead:
     """A read with fields changed. Raises: UsageError Q0101 for a device."""
     return _with(ref_read, virtual_device, ref=ref, span=span)
 
 
 def RefWriteWithFields(
     ref_write: RefWrite, ref: Any = None, value: Any = None, virtual_device: Any = None, span: Any = None
-) -> Any:
+) -> RefWrite:
     """A write with fields changed. Raises: UsageError Q0101 for a device."""
     return _with(ref_write, virtual_device, ref=ref, value=value, span=span)
 
@@ -143,8 +141,7 @@ def TupleWithFields(
     tup: Tuple, fields: Sequence[Any] | None = None, virtual_device: Any = None, span: Any = None
 ) -> Tuple:
     """A tuple with fields changed. Raises: UsageError Q0101 for a device."""
-    found: Tuple = _with(tup, virtual_device, fields=_several(fields), span=span)
-    return found
+    return _with(tup, virtual_device, fields=_several(fields), span=span)
 
 
 def TupleGetItemWithFields(
@@ -155,10 +152,7 @@ def TupleGetItemWithFields(
     span: Any = None,
 ) -> TupleGetItem:
     """A projection with fields changed. Raises: UsageError Q0101 for a device."""
-    found: TupleGetItem = _with(
-        tuple_get_item, virtual_device, tuple_value=tuple_value, index=index, span=span
-    )
-    return found
+    return _with(tuple_get_item, virtual_device, tuple_value=tuple_value, index=index, span=span)
 
 
 def VarWithFields(
@@ -169,5 +163,4 @@ def VarWithFields(
     span: Any = None,
 ) -> Var:
     """A new variable where a field changes. Raises: UsageError Q0101 for a device."""
-    found: Var = _with(variable, virtual_device, name_hint=vid, ty=type_annotation, span=span)
-    return found
+    return _with(variable, virtual_device, name_hint=vid, ty=type_annotation, span=span)

@@ -32,9 +32,7 @@ def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None
 
 
 def quantize(
-    mod: IRModule,
-    params: Mapping[str, Any] | None = None,
-    dataset: Iterable[Mapping[str, Any]] | None = None,
+    mod: IRModule, params: Mapping[str, Any] | None = None, dataset: Iterable[Mapping[str, Any]] | None = None
 ) -> IRModule:
     """Quantise the products of `main` by the settings of `qconfig`.
 

@@ -89,8 +89,7 @@ class QuantizePartition(_Step):
                 hints[id(old.args[0])] = call(_HINT, data, dtype=config.dtype_input)
             return _with_factors(new, hints[id(old.args[0])], call(_HINT, weight, dtype=config.dtype_weight))
 
-        found: Function = rewrite_nodes(main, mark)
-        return found
+        return rewrite_nodes(main, mark)
 
 
 @frozen
@@ -127,10 +126,7 @@ class QuantizeRealize(_Step):
     """
 
     def change(self, main: Function, mod: IRModule) -> Function:
-        found: Function = rewrite_nodes(
-            main, lambda old, new: _realized(new) if is_call(old, SIMULATED) else new
-        )
-        return found
+        return rewrite_nodes(main, lambda old, new: _realized(new) if is_call(old, SIMULATED) else new)
 
 
 def partition() -> QuantizePartition:
@@ -199,8 +195,7 @@ def _simulated(main: Function) -> Function:
         axis = 0 if old.op.name == _DENSE else str(old.attrs.kernel_layout).index("O")
         return _with_factors(new, data_of[hint], _weight(new.args[1].args[0], weight, axis, config))
 
-    found: Function = rewrite_nodes(main, change)
-    return found
+    return rewrite_nodes(main, change)
 
 
 def _data(data: Any, config: QConfig, limit: float, is_positive: bool) -> Call:

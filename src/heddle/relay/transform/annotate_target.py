@@ -53,8 +53,7 @@ class AnnotateTarget(TypedPass):
             target = self._target(old, new, names)
             return new if target is None else _marked(new, target)
 
-        made: Function = rewrite_nodes(func, mark)
-        return made
+        return rewrite_nodes(func, mark)
 
     def _target(self, old: Any, new: Any, names: Sequence[str]) -> str | None:
         if isinstance(old, Call):

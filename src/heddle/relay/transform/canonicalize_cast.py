@@ -39,8 +39,7 @@ class CanonicalizeCast(TypedPass):
     opt_level = 3
 
     def change(self, func: Function, mod: IRModule) -> Function:
-        made: Function = rewrite_nodes(func, _sink)
-        return made
+        return rewrite_nodes(func, _sink)
 
 
 def _sink(old: Any, new: Any) -> Any:

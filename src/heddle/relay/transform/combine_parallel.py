@@ -40,8 +40,7 @@ class CombineParallel(TypedPass):
         for calls in groups.values():
             if len(calls) >= max(self.min_num_branches, 2) and _independent(calls):
                 made |= {id(old): new for old, new in zip(calls, self.combined(calls), strict=True)}
-        result: Function = with_nodes(func, made) if made else func
-        return result
+        return with_nodes(func, made) if made else func
 
 
 def _independent(calls: list[Any]) -> bool:

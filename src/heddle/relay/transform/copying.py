@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle.ir.codes import I0501
 from heddle.ir.expr import Call, Function, If, Tuple, Var
-from heddle.ir.node import Node, children, map_children, replace
+from heddle.ir.node import N, Node, children, map_children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
@@ -61,10 +61,11 @@ def calls_itself(let: Let) -> bool:
     return isinstance(let.value, Function) and any(node is let.var for node in post_order(let.value))
 
 
-def with_nodes(root: Any, made: Mapping[int, Any]) -> Any:
-    """An expression with others in the place of nodes, by the identity of these. What is put in may hold
-    other nodes that are replaced."""
-    return _replaced(root, lambda node: made.get(id(node)))
+def with_nodes(root: N, made: Mapping[int, Any]) -> N:
+    """A function or expression with others in the place of nodes, by the identity of these. What is put in
+    may hold other nodes that are replaced."""
+    found: N = _replaced(root, lambda node: made.get(id(node)))
+    return found
 
 
 def _replaced(root: Any, stand_in: Callable[[Any], Any]) -> Any:
@@ -125,5 +126,5 @@ def without_lets(func: Function) -> Function:
         values[old.var] = new.value
         return new.body
 
-    made: Function = rewrite_nodes(func, change)
+    made = rewrite_nodes(func, change)
     return with_values(made, values) if values else func

@@ -58,7 +58,7 @@ class DeadCodeElimination(TypedPass):
                 return new.body
             return new
 
-        made: Function = rewrite_nodes(func, drop)
+        made = rewrite_nodes(func, drop)
         return with_values(made, values) if values else made
 
 

@@ -43,7 +43,7 @@ def without_kernels(mod: IRModule) -> IRModule:
 
 
 def _unmarked(func: Function) -> Function:
-    made: Function = rewrite_nodes(func, _in_place)
+    made = rewrite_nodes(func, _in_place)
     if not made.attrs.get(PRIMITIVE):
         return made
     return replace(made, attrs=attrs_of({key: v for key, v in made.attrs.items() if key != PRIMITIVE}))

@@ -34,7 +34,7 @@ class DynamicToStatic(TypedPass):
 
     def change(self, func: Function, mod: IRModule) -> Function:
         for _ in range(_ROUNDS):
-            made: Function = rewrite_nodes(FoldConstant().change(func, mod), _rewrite)
+            made = rewrite_nodes(FoldConstant().change(func, mod), _rewrite)
             if made is func:
                 return func
             has_calls = any(isinstance(node, GlobalVar) for node in post_order(made))

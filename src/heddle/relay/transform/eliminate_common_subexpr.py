@@ -45,8 +45,7 @@ class EliminateCommonSubexpr(TypedPass):
             alike.append(new)
             return new
 
-        made: Function = rewrite_nodes(func, share)
-        return made
+        return rewrite_nodes(func, share)
 
     def _key(self, expr: Any) -> Hashable:
         if isinstance(expr, TupleGetItem):

@@ -49,8 +49,7 @@ class EtaExpand(TypedPass):
                 )
             return new
 
-        made: Function = rewrite_nodes(func, change)
-        return made
+        return rewrite_nodes(func, change)
 
     def _is_wanted(self, expr: Any) -> bool:
         if isinstance(expr, Constructor):

@@ -64,8 +64,7 @@ class FakeQuantizationToInteger(TypedPass):
                     and expr.args
                 ):
                     self._try(made, expr, None, False)
-        result: Function = with_nodes(func, made) if made else func
-        return result
+        return with_nodes(func, made) if made else func
 
     def _try(self, made: dict[int, Any], root: Any, wanted: TensorAffineType | None, must: bool) -> None:
         try:

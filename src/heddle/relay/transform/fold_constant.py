@@ -39,8 +39,7 @@ class FoldConstant(TypedPass):
     opt_level = 2
 
     def change(self, func: Function, mod: IRModule) -> Function:
-        made: Function = rewrite_nodes(func, Folder(mod, self.fold_qnn).fold)
-        return made
+        return rewrite_nodes(func, Folder(mod, self.fold_qnn).fold)
 
 
 def FoldConstantExpr(expr: Any, mod: IRModule, fold_qnn: bool = False) -> Any:

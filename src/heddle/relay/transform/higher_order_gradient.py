@@ -27,9 +27,11 @@ from typing import Any
 from heddle.graph.gradient import Cotangent, flows_to, is_differentiable
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
+from heddle.ir.node import map_children
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import TupleType
+from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0501
 from heddle.relay.nodes import (
     Clause,
@@ -45,11 +47,10 @@ from heddle.relay.nodes import (
 )
 from heddle.relay.op import relay_call
 from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.transform.derived_functions import DerivedFunctions
 from heddle.relay.transform.dual_types import BACK, DualTypes
-from heddle.relay.transform.eta_expand import wrapper
 from heddle.relay.transform.first_order_gradient import call_back
-from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalFormExpr
-from heddle.relay.typed import infer_expr
+from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.support.diagnostics import UsageError
 from heddle.support.trampoline import Recursion, run
 
@@ -101,18 +102,15 @@ class _Maker:
     """Makes the functions that also go back."""
 
     def __init__(self, types: DualTypes) -> None:
-        self._types, self._mod = types, types.mod
+        self._types = types
+        self._derived = DerivedFunctions(types.mod, types.names, "gradient", Q0501)
         self._duals: dict[Var, Any] = {}
         self._values: dict[Var, Any] = {}
         """The tensors without gradients that are known of variables of the program."""
-        self._globals: dict[str, GlobalVar] = {}
-        self._waiting: list[tuple[GlobalVar, Function]] = []
 
     def finish(self) -> None:
         """Make the functions of the module that are called."""
-        while self._waiting:
-            var, func = self._waiting.pop()
-            self._mod[var] = run(self.function(infer_expr(ToANormalFormExpr(func), self._mod)))
+        self._derived.finish(lambda func: run(self.function(func)))
 
     # ---- functions and scopes
 
@@ -175,16 +173,8 @@ class _Maker:
 
         if isinstance(value, Call):
             return Call(self._types.constructor(value.op), tuple(map(of, value.args)), span=value.span)  # type: ignore[arg-type]
-        if isinstance(value, Tuple):
-            return Tuple(tuple(map(of, value.fields)), span=value.span)
-        if isinstance(value, TupleGetItem):
-            return TupleGetItem(of(value.tuple_value), value.index, span=value.span)
-        if isinstance(value, RefCreate):
-            return RefCreate(of(value.value), span=value.span)
-        if isinstance(value, RefRead):
-            return RefRead(of(value.ref), span=value.span)
-        if isinstance(value, RefWrite):
-            return RefWrite(of(value.ref), of(value.value), span=value.span)
+        if isinstance(value, (Tuple, TupleGetItem, RefCreate, RefRead, RefWrite)):
+            return map_children(without_type(value), of)
         return of(value)
 
     def _pattern(self, pattern: Pattern) -> Pattern:
@@ -206,31 +196,9 @@ class _Maker:
             return self._duals[atom]
         if isinstance(atom, Constant):
             return self._types.lifted(atom.ty, atom)
-        if isinstance(atom, GlobalVar):
-            return self._global(atom)
-        if isinstance(atom, Constructor):
-            return self._constructor(atom)
+        if isinstance(atom, (GlobalVar, Constructor)):
+            return self._derived.of(atom)
         raise UsageError(Q0501, f"a gradient has no {type(atom).__name__}", span=atom.span)
-
-    def _constructor(self, constructor: Constructor) -> GlobalVar:
-        """A constructor as a value: a function of the module, with its way back."""
-        key = f"{constructor.belong_to.name_hint}.{constructor.name_hint}"
-        if key not in self._globals:
-            func = wrapper(constructor, self._mod)
-            self._add(key, constructor.name_hint, func)
-        return self._globals[key]
-
-    def _global(self, var: GlobalVar) -> GlobalVar:
-        if var.name_hint not in self._globals:
-            func = self._mod[var]
-            if not isinstance(func, Function):
-                raise UsageError(Q0501, f"@{var.name_hint} is no Relay function", span=var.span)
-            self._add(var.name_hint, var.name_hint, func)
-        return self._globals[var.name_hint]
-
-    def _add(self, key: str, hint: str, func: Function) -> None:
-        made = self._globals[key] = GlobalVar(self._types.names.fresh(f"{hint}_gradient"))
-        self._waiting.append((made, func))
 
     def _value(self, atom: Any) -> Any:
         """An atom of tensors without its cells."""

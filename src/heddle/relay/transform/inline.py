@@ -62,8 +62,7 @@ class _Inliner:
         self._done: dict[str, Function] = {}
 
     def function(self, func: Function) -> Function:
-        made: Function = rewrite_nodes(func, self._rewrite)
-        return made
+        return rewrite_nodes(func, self._rewrite)
 
     def _rewrite(self, old: Any, new: Any) -> Any:
         name = new.op.name_hint if isinstance(new, Call) and isinstance(new.op, GlobalVar) else None

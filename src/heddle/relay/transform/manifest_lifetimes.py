@@ -43,8 +43,7 @@ class ManifestLifetimes(TypedPass):
             kills: Lines = [(var("_"), call(KILL, name)) for name in names]
             return Let(new.var, new.value, lets(kills, new.body), span=new.span)
 
-        made: Function = rewrite_nodes(func, end)
-        return made
+        return rewrite_nodes(func, end)
 
 
 def _ends(func: Function) -> dict[int, list[Var]]:

@@ -46,5 +46,4 @@ class MergeCompilerRegions(TypedPass):
             and (maker := regions.of(unmarked(expr))) is not None
             and all(user is maker for user in users.get(id(expr), [None]))
         }
-        result: Function = with_nodes(func, made) if made else func
-        return result
+        return with_nodes(func, made) if made else func

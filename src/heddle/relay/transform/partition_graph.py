@@ -77,7 +77,7 @@ class _Partitioner:
             made |= self._called(region, number)
         marks = (expr for expr in self._regions.order if is_call(expr, BEGIN, END))
         made |= {id(mark): unmarked(mark) for mark in marks if id(mark) not in made}
-        self.result: Function = with_nodes(func, made) if made else func
+        self.result = with_nodes(func, made) if made else func
 
     def _leaving_values(self) -> dict[Region, list[Any]]:
         """The members that something else than their own region takes, by region."""

@@ -11,7 +11,7 @@ import numpy as np
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, If, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import Node, replace
+from heddle.ir.node import N, Node, replace
 from heddle.ir.op import Op
 from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.transform import Pass, PassContext
@@ -45,8 +45,7 @@ class RewritePass(TypedPass):
         fits."""
 
     def change(self, func: Function, mod: IRModule) -> Function:
-        made: Function = rewrite_nodes(func, self.rewrite)
-        return made
+        return rewrite_nodes(func, self.rewrite)
 
 
 def _with_open_sizes(old: Any, new: Any) -> Any:
@@ -93,15 +92,17 @@ def map_relay(mod: IRModule, change: Callable[[Function], Function]) -> IRModule
     return mod if same else infer_module(mod.with_functions(made))
 
 
-def rewrite_nodes(root: Any, rule: Callable[[Any, Any], Any]) -> Any:
-    """Each expression anew of its operands, then the rule's answer. What changed has no types."""
+def rewrite_nodes(root: N, rule: Callable[[Any, Any], Any]) -> N:
+    """Each expression anew of its operands, then the rule's answer, which is a function's for a function.
+    What changed has no types."""
 
     def change(old: Node, new: Any) -> Any:
         if not isinstance(old, Expr):
             return new
         return rule(old, without_type(new) if new is not old else new)
 
-    return rebuild(root, change)
+    made: N = rebuild(root, change)
+    return made
 
 
 # ---- asking

@@ -16,7 +16,8 @@ from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0503
 from heddle.relay.functor import TypeMutator
 from heddle.relay.nodes import Clause, Let, Match, Pattern, PatternVar
-from heddle.relay.transform.eta_expand import wrapper
+from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.transform.derived_functions import DerivedFunctions
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
@@ -45,10 +46,18 @@ def to_cps(func: Any, mod: IRModule | None = None) -> Function:
     typed = infer_expr(module[func] if isinstance(func, GlobalVar) else func, module)
     if not isinstance(typed, Function):
         raise UsageError(Q0503, f"expected a function, got {type(func).__name__}", span=func.span)
-    maker = _Maker(module)
-    made = maker.top(typed)
-    maker.finish()
-    found: Function = infer_expr(made, module)
+    names = NameSupply(var.name_hint for var in module.functions)
+    derived = DerivedFunctions(module, names, "cps", Q0503)
+
+    def make(func: Function) -> Function:
+        answer = TypeVar("answer")
+        made: Function = run(_Body(derived, _Types(answer, module)).function(func))
+        attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
+        return replace(made, type_params=(*func.type_params, answer), attrs=attrs)
+
+    top = make(infer_expr(ToANormalFormExpr(typed), module))
+    derived.finish(make)
+    found: Function = infer_expr(top, module)
     return found
 
 
@@ -106,44 +115,11 @@ class _Types(TypeMutator):
         return TypeCall(self.visit(typ.func), tuple(map(self.visit, typ.args)))
 
 
-class _Maker:
-    """Makes functions with one more parameter; those of the module once."""
-
-    def __init__(self, mod: IRModule) -> None:
-        self._mod, self._names = mod, NameSupply(var.name_hint for var in mod.functions)
-        self._globals: dict[str, GlobalVar] = {}
-        self._waiting: list[tuple[GlobalVar, Function]] = []
-
-    def top(self, func: Function) -> Function:
-        answer = TypeVar("answer")
-        formed = infer_expr(ToANormalFormExpr(func), self._mod)
-        made = run(_Body(self, _Types(answer, self._mod)).function(formed))
-        attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
-        found: Function = replace(made, type_params=(*func.type_params, answer), attrs=attrs)
-        return found
-
-    def finish(self) -> None:
-        """Make the functions of the module that are used."""
-        while self._waiting:
-            var, func = self._waiting.pop()
-            self._mod[var] = self.top(func)
-
-    def of(self, callee: Any) -> GlobalVar:
-        """What stands for a function of the module, or a constructor as a value."""
-        if callee.name_hint not in self._globals:
-            func = wrapper(callee, self._mod) if isinstance(callee, Constructor) else self._mod[callee]
-            if not isinstance(func, Function):
-                raise UsageError(Q0503, f"@{callee.name_hint} is no Relay function", span=callee.span)
-            made = self._globals[callee.name_hint] = GlobalVar(self._names.fresh(f"{callee.name_hint}_cps"))
-            self._waiting.append((made, infer_expr(func, self._mod)))
-        return self._globals[callee.name_hint]
-
-
 class _Body:
     """One function of the module, in A-normal form and typed."""
 
-    def __init__(self, maker: _Maker, types: _Types) -> None:
-        self._maker, self._types = maker, types
+    def __init__(self, derived: DerivedFunctions, types: _Types) -> None:
+        self._derived, self._types = derived, types
         self._vars: dict[Var, Any] = {}
         """What stands for the variables of the program."""
 
@@ -161,7 +137,7 @@ class _Body:
         return made
 
     def _scope(self, expr: Any, then: Var) -> Recursion:
-        lines: list[tuple[Var, Any]] = []
+        lines: Lines = []
         while isinstance(expr, Let) and not _hands_on(expr.value):
             if is_atomic(expr.value):
                 self._vars[expr.var] = self._atom(expr.value)
@@ -182,9 +158,7 @@ class _Body:
             found = yield self._handing_on(expr.value, to)
         else:
             found = Call(then, (self._atom(expr),))
-        for var, value in reversed(lines):
-            found = Let(var, value, found, span=value.span)
-        return found
+        return lets(lines, found)
 
     def _handing_on(self, value: Any, to: Var) -> Recursion:
         """A value that comes out of a call, a branch or a clause."""
@@ -217,7 +191,7 @@ class _Body:
     def _atom(self, atom: Any) -> Any:
         if isinstance(atom, Var):
             return self._vars[atom]
-        return self._maker.of(atom) if isinstance(atom, (GlobalVar, Constructor)) else atom
+        return self._derived.of(atom) if isinstance(atom, (GlobalVar, Constructor)) else atom
 
 
 def _hands_on(value: Any) -> bool:

@@ -60,9 +60,7 @@ from heddle.vm.steps import (
     Step,
     getter,
 )
-from heddle.vm.steps import (
-    INVOKE as ENTER_CLOSURE,
-)
+from heddle.vm.steps import INVOKE as ENTER_CLOSURE
 from heddle.vm.tail import tail_calls
 
 

@@ -225,12 +225,7 @@ def read_object(data: bytes | bytearray | memoryview) -> Program:
         if _COST in entries
     }
     return Program(
-        RELAY,
-        (*rows, *packed),
-        tuple(constants),
-        tuple(code.offsets),
-        tuple(code.words),
-        metadata=metadata,
+        RELAY, (*rows, *packed), tuple(constants), tuple(code.offsets), tuple(code.words), metadata=metadata
     )
 
 
