@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from heddle.ir.expr import Function, GlobalVar
 from heddle.ir.module import IRModule
@@ -10,14 +11,14 @@ from heddle.ir.type_data import Constructor
 from heddle.relay.transform.eta_expand import wrapper
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr
 from heddle.relay.typed import infer_expr
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import Code, UsageError
 from heddle.support.names import NameSupply
 
 
 class DerivedFunctions:
     """What stands for the functions that a program uses, in its module under names that end in `suffix`."""
 
-    def __init__(self, mod: IRModule, names: NameSupply, suffix: str, code: str) -> None:
+    def __init__(self, mod: IRModule, names: NameSupply, suffix: str, code: Code) -> None:
         self._mod, self._names, self._suffix, self._code = mod, names, suffix, code
         self._made: dict[tuple[str, str], GlobalVar] = {}
         self._waiting: list[tuple[GlobalVar, Function]] = []
@@ -27,10 +28,10 @@ class DerivedFunctions:
 
         Raises: UsageError, of the code that was given, for what is no Relay function.
         """
-        name, is_constructor = callee.name_hint, isinstance(callee, Constructor)
-        key = (callee.belong_to.name_hint if is_constructor else "", name)
+        name = callee.name_hint
+        key = (callee.belong_to.name_hint if isinstance(callee, Constructor) else "", name)
         if key not in self._made:
-            func = wrapper(callee, self._mod) if is_constructor else self._mod[callee]
+            func: Any = self._mod[callee] if isinstance(callee, GlobalVar) else wrapper(callee, self._mod)
             if not isinstance(func, Function):
                 raise UsageError(self._code, f"@{name} is no Relay function", span=callee.span)
             made = self._made[key] = GlobalVar(self._names.fresh(f"{name}_{self._suffix}"))
