@@ -68,12 +68,25 @@ def scoped(build: Callable[..., PrimExpr]) -> Callable[..., PrimExpr]:
     return function
 
 
-def polynomial(x: PrimExpr, coefficients: Sequence[float]) -> PrimExpr:
-    """Horner's scheme with fma; lowest coefficient first."""
-    result = constant(coefficients[-1], x.dtype)
-    for coefficient in reversed(coefficients[:-1]):
-        result = fma(result, x, constant(coefficient, x.dtype))
-    return result
+_CHAIN = 6
+"""Terms of which each may wait for the next: a chain of more would keep the multipliers waiting."""
+
+
+def polynomial(scope: Scope, x: PrimExpr, coefficients: Sequence[float]) -> PrimExpr:
+    """A polynomial in x with fma; lowest coefficient first. A few terms are joined one by one (Horner's
+    scheme). Many are joined in pairs, those in pairs by the square of x, and so on (Estrin's), but for the
+    lowest, whose rounding counts: it comes last."""
+    lowest, *terms = (constant(coefficient, x.dtype) for coefficient in coefficients)
+    step = x = scope.let(x)
+    if len(coefficients) > _CHAIN:
+        while len(terms) > 1:
+            joined = [fma(high, step, low) for low, high in zip(terms[::2], terms[1::2], strict=False)]
+            terms = joined + terms[2 * len(joined) :]
+            step = scope.let(multiply(step, step)) if len(terms) > 1 else step
+    result = terms.pop()
+    while terms:
+        result = fma(result, x, terms.pop())
+    return fma(result, x, lowest)
 
 
 def int_dtype(x: PrimExpr) -> DataType:

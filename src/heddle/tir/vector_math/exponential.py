@@ -64,7 +64,7 @@ _SINH = (0.16666666646842135, 0.00833333967591706, 0.0001983810196868388, 2.8062
 def exp_reduced(scope: Scope, r: PrimExpr, n: PrimExpr) -> PrimExpr:
     """exp(r) * 2**n for |r| <= ln(2) / 2."""
     r = scope.let(r)
-    return ldexp(fma(polynomial(r, _EXP), multiply(r, r), add(r, 1.0)), n)
+    return ldexp(fma(polynomial(scope, r, _EXP), multiply(r, r), add(r, 1.0)), n)
 
 
 def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0) -> PrimExpr:
@@ -103,7 +103,7 @@ def tanh(scope: Scope, x: PrimExpr) -> PrimExpr:
     n_float, n = rounded(scope, multiply(size, LOG2E))
     r = fma(n_float, constant(-LN2_LO, x.dtype), fma(n_float, constant(-LN2_HI, x.dtype), size))
     r, scale = scope.let(r), scope.let(power_of_two(n))
-    part = fma(polynomial(r, _EXP), multiply(r, r), r)
+    part = fma(polynomial(scope, r, _EXP), multiply(r, r), r)
     e = scope.let(fma(part, scale, subtract(scale, 1.0)))
     return copysign(div(e, add(e, 2.0)), x)
 
@@ -122,13 +122,13 @@ def erf(scope: Scope, x: PrimExpr) -> PrimExpr:
     """
     x = scope.let(clamped(x, -_ERF_BOUND, _ERF_BOUND))
     t = scope.let(fma(multiply(x, x), constant(2.0 / _ERF_BOUND**2, x.dtype), constant(-1.0, x.dtype)))
-    return copysign(multiply(polynomial(t, _ERF), x), x)
+    return copysign(multiply(polynomial(scope, t, _ERF), x), x)
 
 
 def sinh(scope: Scope, x: PrimExpr) -> PrimExpr:
     """Odd polynomial below 1, else (e**|x| - e**-|x|) / 2."""
     size, square = scope.let(absolute(x)), scope.let(multiply(x, x))
-    small = fma(multiply(polynomial(square, _SINH), square), x, x)
+    small = fma(multiply(polynomial(scope, square, _SINH), square), x, x)
     half = scope.let(exp_scaled(scope, size, -1))
     large = subtract(half, div(0.25, half))
     return select(less(size, 1.0), small, copysign(large, x))

@@ -56,10 +56,10 @@ def split_float(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     return scope.let(subtract(mantissa, 1.0)), scope.let(cast(x.dtype, k))
 
 
-def log_tail(f: PrimExpr) -> PrimExpr:
+def log_tail(scope: Scope, f: PrimExpr) -> PrimExpr:
     """log(1 + f) - f for 1 + f in [sqrt(1/2), sqrt(2))."""
     square = multiply(f, f)
-    return fma(multiply(polynomial(f, _LOG), f), square, multiply(square, -0.5))
+    return fma(multiply(polynomial(scope, f, _LOG), f), square, multiply(square, -0.5))
 
 
 def log_ends(x: PrimExpr, value: PrimExpr) -> PrimExpr:
@@ -72,7 +72,7 @@ def log_ends(x: PrimExpr, value: PrimExpr) -> PrimExpr:
 def log(scope: Scope, x: PrimExpr) -> PrimExpr:
     """Natural logarithm: x = m * 2**k, log x = k ln 2 + log m."""
     f, k = split_float(scope, x)
-    tail = fma(k, constant(LN2_LO, x.dtype), log_tail(f))
+    tail = fma(k, constant(LN2_LO, x.dtype), log_tail(scope, f))
     return log_ends(x, fma(k, constant(LN2_HI, x.dtype), add(f, tail)))
 
 
@@ -85,7 +85,7 @@ def log_base(factor: float, k_hi: float, k_lo: float) -> Callable[..., PrimExpr]
     def build(scope: Scope, x: PrimExpr) -> PrimExpr:
         """log(m) times a factor in two parts, plus k times the logarithm of 2."""
         f, k = split_float(scope, x)
-        tail = scope.let(log_tail(f))
+        tail = scope.let(log_tail(scope, f))
         low = fma(f, constant(factor - high, x.dtype), multiply(tail, factor))
         if k_lo:
             low = fma(k, constant(k_lo, x.dtype), low)
@@ -100,7 +100,7 @@ def log1p(scope: Scope, x: PrimExpr) -> PrimExpr:
     u = scope.let(add(x, 1.0))
     lost = select(greater(x, 1.0), subtract(1.0, subtract(u, x)), subtract(x, subtract(u, 1.0)))
     f, k = split_float(scope, u)
-    tail = add(log_tail(f), div(lost, u))
+    tail = add(log_tail(scope, f), div(lost, u))
     value = fma(k, constant(LN2_HI, x.dtype), add(f, fma(k, constant(LN2_LO, x.dtype), tail)))
     value = log_ends(u, value)
     return select(equal(x, constant(0.0, x.dtype)), x, value)

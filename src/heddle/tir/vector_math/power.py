@@ -61,7 +61,7 @@ def log2_wide(scope: Scope, x: PrimExpr) -> PrimExpr:
     k = cast(wide, subtract(shift_right(shifted, 52), 1023))
     m = scope.let(reinterpret(wide, add(bitwise_and(shifted, 0x000FFFFFFFFFFFFF), 0x3FE6A09E667F3BCD)))
     s = scope.let(div(subtract(m, 1.0), add(m, 1.0)))
-    series = polynomial(scope.let(multiply(s, s)), [2 * LOG2E / (2 * i + 1) for i in range(8)])
+    series = polynomial(scope, scope.let(multiply(s, s)), [2 * LOG2E / (2 * i + 1) for i in range(8)])
     return fma(series, s, k)
 
 
@@ -76,7 +76,7 @@ def exp2_wide(scope: Scope, x: PrimExpr) -> PrimExpr:
     for i in range(1, 11):
         factorial *= i
         coefficients.append(1.0 / factorial)
-    return multiply(polynomial(r, coefficients), reinterpret(x.dtype, shift_left(add(n, 1023), 52)))
+    return multiply(polynomial(scope, r, coefficients), reinterpret(x.dtype, shift_left(add(n, 1023), 52)))
 
 
 def _cube(scope: Scope, x: PrimExpr) -> PrimExpr:

@@ -69,9 +69,9 @@ def reduced_angle(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
 def sin_cos_reduced(scope: Scope, r: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     """sin(r), of r's sign where it is zero too, and cos(r)."""
     square = scope.let(multiply(r, r))
-    sine = copysign(fma(multiply(polynomial(square, _SIN), square), r, r), r)
+    sine = copysign(fma(multiply(polynomial(scope, square, _SIN), square), r, r), r)
     cosine = fma(
-        multiply(polynomial(square, _COS), square),
+        multiply(polynomial(scope, square, _COS), square),
         square,
         fma(square, constant(-0.5, r.dtype), constant(1.0, r.dtype)),
     )
@@ -109,27 +109,27 @@ def tan(scope: Scope, x: PrimExpr) -> PrimExpr:
     return large_angles("tanf", x, scope.let(value))
 
 
-def asin_small(x: PrimExpr) -> PrimExpr:
+def asin_small(scope: Scope, x: PrimExpr) -> PrimExpr:
     """The inverse sine of |x| <= 1/2, an odd polynomial."""
     square = multiply(x, x)
-    return fma(multiply(polynomial(square, _ASIN), square), x, x)
+    return fma(multiply(polynomial(scope, square, _ASIN), square), x, x)
 
 
 def asin(scope: Scope, x: PrimExpr) -> PrimExpr:
     """Odd polynomial up to 1/2, else pi/2 - 2 asin(sqrt((1 - |x|) / 2))."""
     size = scope.let(absolute(x))
     root = scope.let(sqrt(multiply(subtract(1.0, size), 0.5)))
-    large = copysign(fma(asin_small(root), constant(-2.0, x.dtype), constant(_HALF_PI, x.dtype)), x)
-    return select(less_or_equal(size, 0.5), asin_small(x), large)
+    large = copysign(fma(asin_small(scope, root), constant(-2.0, x.dtype), constant(_HALF_PI, x.dtype)), x)
+    return select(less_or_equal(size, 0.5), asin_small(scope, x), large)
 
 
 def acos(scope: Scope, x: PrimExpr) -> PrimExpr:
     """pi/2 - asin(x) in the middle, 2 asin(sqrt((1 - |x|) / 2)) at the ends."""
     size = scope.let(absolute(x))
     root = scope.let(sqrt(multiply(subtract(1.0, size), 0.5)))
-    end = scope.let(multiply(asin_small(root), 2.0))
+    end = scope.let(multiply(asin_small(scope, root), 2.0))
     ends = select(less(x, 0.0), subtract(_PI, end), end)
-    middle = subtract(_HALF_PI, asin_small(x))
+    middle = subtract(_HALF_PI, asin_small(scope, x))
     return select(less_or_equal(size, 0.5), middle, ends)
 
 
@@ -143,7 +143,7 @@ def atan_ratio(scope: Scope, over: PrimExpr, under: PrimExpr) -> PrimExpr:
     square = scope.let(multiply(t, t))
     zero = constant(0.0, t.dtype)
     base = select(upper, constant(_HALF_PI, t.dtype), select(middle, constant(_QUARTER_PI, t.dtype), zero))
-    return add(base, fma(multiply(polynomial(square, _ATAN), square), t, t))
+    return add(base, fma(multiply(polynomial(scope, square, _ATAN), square), t, t))
 
 
 def atan(scope: Scope, x: PrimExpr) -> PrimExpr:
