@@ -12,10 +12,11 @@ from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.ir.expr import Var
 from heddle.ir.transform import Sequential
 from heddle.prim.nodes import SizeVar
-from heddle.relax import BlockBuilder, TensorType, op
+from heddle.relax import BlockBuilder, TensorType, const, op
 from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.target import Target
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import IterType, PrimFunc
+from heddle.tir.schedule import Schedule
 
 DTYPES = {
     "float16": np.float16,
@@ -57,6 +58,11 @@ CASES = {  # kind, attributes, dtype
     "avg of half": ("avg", {"pool_size": 3, "padding": 1, "strides": 2}, "float16"),
     "avg of bfloat16": ("avg", {"pool_size": 2, "strides": [2, 1]}, "bfloat16"),
     "sum 3x4": ("sum", {"pool_size": [3, 4], "strides": [1, 2], "padding": [1, 1]}, "float32"),
+    "max 7x7 of bytes": ("max", {"pool_size": 7, "padding": 3}, "int8"),
+    "max 9x5 by 2 of half": ("max", {"pool_size": [9, 5], "strides": 2, "padding": [4, 2]}, "float16"),
+    "avg 6x7": ("avg", {"pool_size": [6, 7], "strides": [2, 1], "padding": [3, 1]}, "float32"),
+    "sum of 41 along rows": ("sum", {"pool_size": 41, "padding": 30, "ndim": 1}, "float64"),
+    "sum of volumes": ("sum", {"pool_size": [4, 3, 5], "padding": 2, "ndim": 3}, "float32"),
     "sum 13x13": ("sum", {"pool_size": 13, "padding": 6}, "float32"),
     "max along rows": ("max", {"pool_size": 3, "strides": 2, "padding": 1, "ndim": 1}, "float32"),
     "avg along rows": ("avg", {"pool_size": 5, "padding": [2, 1], "ndim": 1}, "float32"),
@@ -211,6 +217,63 @@ def test_one_rule_takes_them(name, dims):
     *_, ndim = parts_of(name)
     mod = program(name, free_dims(ndim) if dims is None else shape_of(dims, ndim))
     assert rules_of(mod) == ["SlidingWindow"]
+
+
+def innermost_loops(mod, count):
+    """The last loops around the sum of a kernel of vectors of 256 bits: their kinds and extents."""
+    target = Target("llvm -mcpu=x86-64-v3")
+    made = Sequential((*optimize_passes(target), *legalize_passes(target)))(mod)
+    sch = Schedule(next(func for func in made.functions.values() if isinstance(func, PrimFunc)))
+    sums = next(block for block in sch.blocks() if any(map(is_summed, sch.get(block).iter_vars)))
+    loops = [sch.get(loop) for loop in sch.get_loops(sums)[-count:]]
+    return [(loop.kind.name.lower(), loop.extent.value) for loop in loops]
+
+
+def is_summed(axis):
+    return axis.iter_type is IterType.CommReduce
+
+
+@pytest.mark.parametrize(
+    ("name", "loops"),
+    [
+        ("avg 3x3", [("unrolled", 3), ("unrolled", 3), ("vectorized", 8)]),
+        (
+            "sum 13x13",
+            [("serial", 13), ("serial", 13), ("unrolled", 2), ("unrolled", 4), ("vectorized", 8)],
+        ),
+    ],
+)
+def test_sums_of_large_windows_do_not_wait_for_each_other(name, loops):
+    """Eight accumulators lie inside the loops over a large window; a small one is written out for each."""
+    assert innermost_loops(program(name, (1, 3, 56, 56)), len(loops)) == loops
+
+
+@pytest.mark.parametrize("kernel", [(7, 7), (9, 5), (3, 41)], ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_with_weights(kernel, stride):
+    """Convolutions of each channel by itself, of any size, against the taps one by one."""
+    rng = np.random.default_rng()
+    x = Var("x", TensorType((SizeVar("n"), 5, SizeVar("h"), SizeVar("w")), "float32"))
+    weights = rng.standard_normal((5, 1, *kernel)).astype("float32")
+    before = [size // 2 for size in kernel]
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            made = op.nn.conv2d(x, const(weights), strides=stride, padding=before, groups=5)
+            out = builder.emit_output(made)
+        builder.emit_func_output(out)
+    mod = builder.get()
+    assert rules_of(mod) == ["SlidingWindow"]
+    machine = heddle.relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    for height, width in ((1, 1), (7, 14), (14, 7), (8, 33), (31, 64), (17, 65), (40, 41)):
+        given = rng.standard_normal((2, 5, height, width)).astype("float32")
+        padded = np.pad(given.astype("float64"), [(0, 0), (0, 0), *((b, b) for b in before)])
+        windows = np.lib.stride_tricks.sliding_window_view(padded, kernel, (2, 3))[:, :, ::stride, ::stride]
+        wanted = (windows * weights[:, 0, None, None].astype("float64")).sum((-2, -1))
+        for threads in (1, 2):
+            set_num_threads(threads)
+            got = machine["main"](given).numpy()
+            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5 * np.prod(kernel))
 
 
 @pytest.mark.parametrize("kind", ["before", "after"])

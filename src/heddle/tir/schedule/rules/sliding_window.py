@@ -9,6 +9,9 @@ by itself): tiles of rows, staged.
                 for the window:  accumulator = combine(accumulator, staged[lanes])    (in a register)
                 epilogue, in the lanes that lie in the row
 
+A large window is one long chain of sums, each of which waits for the last. There the loop over the window
+runs outside several rows and all vectors of a tile, whose accumulators are in registers together.
+
 Conditions of the padding are asked once for an element that is staged, not for each window that reads it. The
 last tile computes lanes beyond the row, which are not stored. Each element is combined in the order of its
 window, so that results are those of the plain loops.
@@ -21,6 +24,7 @@ from math import prod
 
 from heddle.arith import detect_linear_equation
 from heddle.prim.nodes import Add, Cast, IntImm, Max, Min, Mul, PrimExpr, Var, constant, is_const_int
+from heddle.prim.ops import ceildiv
 from heddle.prim.substitute import free_vars, substitute
 from heddle.support.frozen import frozen
 from heddle.target import Target
@@ -50,6 +54,8 @@ LEAST_COLUMNS = 4
 ROWS, VECTORS = 8, 2
 """Rows and vectors of a tile: the more, the fewer elements are staged twice, and the more rows and columns
 beyond the end of small images."""
+CHAINS, CHAIN_VECTORS = 8, 4
+"""Accumulators of a large window that are worth having together, and how many of them lie in one row."""
 MAX_STAGED = 1 << 13
 """Elements that are staged together: the nearest cache keeps them."""
 
@@ -83,9 +89,17 @@ class _Windows:
 
 @frozen
 class _Tile:
+    """`height` rows, and all vectors if that is not None, have their accumulators together."""
+
     rows: int
     vectors: int
     lanes: int
+    height: int | None = None
+
+    @property
+    def row_factors(self) -> tuple[int, ...]:
+        """What rows are split into: the tile's, or groups of those whose accumulators are together."""
+        return (self.rows,) if self.height is None else (self.rows // self.height, self.height)
 
 
 class SlidingWindow(ScheduleRule):
@@ -262,13 +276,31 @@ def _choose_tile(block: SBlock, windows: _Windows, target: Target) -> _Tile | No
     lanes = target.vector_width_bits // bits
     if columns is not None:
         lanes = min(lanes, 1 << (columns - 1).bit_length())
-    vectors = VECTORS if columns is None else min(VECTORS, -(-columns // lanes))
-    rows = 1 if windows.y is None else _balanced(extents[windows.y], ROWS)
+    is_large = windows.taps > MAX_UNROLLED
+    most = CHAIN_VECTORS if is_large else VECTORS
+    vectors = most if columns is None else min(most, -(-columns // lanes))
+    image = None if windows.y is None else extents[windows.y]
+    rows = 1 if windows.y is None else _balanced(image, 2 * ROWS if is_large else ROWS)
     while _staged(windows, rows, vectors * lanes) > MAX_STAGED:
         if rows == vectors == 1:
             return None
         rows, vectors = (-(-rows // 2), vectors) if rows > 1 else (rows, 1)
-    return _Tile(rows, vectors, lanes) if lanes > 1 else None
+    if lanes <= 1:
+        return None
+    if not is_large:
+        return _Tile(rows, vectors, lanes)
+    height = _height(image, rows, CHAINS // vectors)
+    return _Tile(-(-rows // height) * height, vectors, lanes, height)
+
+
+def _height(image: int | None, rows: int, most: int) -> int:
+    """How many of a tile's rows have accumulators together: many, and few beyond the end of an image."""
+
+    def worth(height: int) -> float:
+        tile = -(-rows // height) * height
+        return height * (1.0 if image is None else image / (-(-image // tile) * tile))
+
+    return max(range(1, min(most, rows) + 1), key=worth)
 
 
 def _balanced(extent: int | None, most: int) -> int:
@@ -312,8 +344,13 @@ def _schedule(sch: Schedule, handle: SBlockRV, staged: SBlockRV, windows: _Windo
     outer = [loops[axis.var] for axis in block.iter_vars if axis.var in loops]
     outer = [loop for loop in outer if loop not in reduce]
     columns, vector, lane = sch.split(x, [None, tile.vectors, tile.lanes])
-    blocks, rows = ([], []) if y is None else [[loop] for loop in sch.split(y, [None, tile.rows])]
-    sch.reorder(*outer, *blocks, columns, *rows, vector, *reduce, lane)
+    blocks, rows, together = [], [], []
+    if y is not None:
+        block_loop, *split = sch.split(y, [None, *tile.row_factors])
+        blocks, rows, together = [block_loop], split[:1], split[1:]
+    chains = [*together, vector] if tile.height else []
+    inner = [*reduce, *chains] if tile.height else [vector, *reduce]
+    sch.reorder(*outer, *blocks, columns, *rows, *inner, lane)
     work = tile.rows * tile.vectors * tile.lanes * windows.taps
     if y is None:
         shared = columns = sch.fuse(*outer, columns)
@@ -323,25 +360,35 @@ def _schedule(sch: Schedule, handle: SBlockRV, staged: SBlockRV, windows: _Windo
         parallelize(sch, shared, iterations(sch, [columns]) * work)
     sch.compute_at(staged, columns)
     _stage(sch, staged, tile.lanes)
-    sch.reverse_compute_at(consumer, vector)
+    below = (rows or [columns])[-1] if tile.height else vector
+    sch.reverse_compute_at(consumer, below)
     for row in rows:
-        _skip_rows(sch, consumer, row)
+        _skip_rows(sch, consumer, row, tile.height or 1)
         sch.annotate(row, NO_UNROLL, True)
-    unrolled_vectors(sch, consumer, vector)
+    if tile.height and tile.vectors > 1:
+        sch.split(sch.get_loops(consumer)[-1], [None, tile.lanes])
+    unrolled_vectors(sch, consumer, below)
+    for loop in chains:
+        sch.unroll(loop)
     sch.vectorize(lane)
-    if windows.taps <= MAX_UNROLLED:
-        for loop in reduce:
-            sch.unroll(loop)
+    for loop in reduce if tile.height is None else ():
+        sch.unroll(loop)
+    for loop in reduce[:-1] if tile.height else ():
+        sch.annotate(loop, NO_UNROLL, True)  # the last one is written out, of all weights would be copied
     sch.decompose_reduction(handle, reduce[0])
 
 
-def _skip_rows(sch: Schedule, consumer: SBlockRV, row: LoopRV) -> None:
-    """End the loop over a tile's rows with the image: what comes behind is not stored."""
+def _skip_rows(sch: Schedule, consumer: SBlockRV, row: LoopRV, height: int) -> None:
+    """End the loop over a tile's rows, `height` at a time, with the image: what comes behind is not
+    stored."""
     realize = sch.realization(consumer)
+    loops = [sch.get(loop).loop_var for loop in sch.get_loops(consumer)]
+    inner = loops[loops.index(row.var) :]
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         if row.var in free_vars(value):
-            first = substitute(value, {row.var: constant(0, row.var.dtype)})
-            sch.narrow(row, axis.dom.extent - first)
+            first = substitute(value, {var: constant(0, var.dtype) for var in inner})
+            left = axis.dom.extent - first
+            sch.narrow(row, left if height == 1 else ceildiv(left, height))
 
 
 def _stage(sch: Schedule, staged: SBlockRV, lanes: int) -> None:
