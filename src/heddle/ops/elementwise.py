@@ -260,8 +260,8 @@ _COMPARISONS = (
     _Binary("greater_equal", ops.greater_equal, np.greater_equal, "whether lhs ≥ rhs"),
 )
 _LOGIC = (
-    _Binary("logical_and", ops.logical_and, np.logical_and, "lhs and rhs", ("bool",), (), ("bool",)),
-    _Binary("logical_or", ops.logical_or, np.logical_or, "lhs or rhs", ("bool",), (), ("bool",)),
+    _Binary("logical_and", math.and_values, np.logical_and, "lhs and rhs", ("bool",), (), ("bool",)),
+    _Binary("logical_or", math.or_values, np.logical_or, "lhs or rhs", ("bool",), (), ("bool",)),
     _Binary(
         "logical_xor",
         ops.not_equal,

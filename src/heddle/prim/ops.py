@@ -241,7 +241,7 @@ def binary(cls: Any, a: Any, b: Any) -> PrimExpr:
 def add(a: Any, b: Any) -> PrimExpr:
     """a + b, folded where both are constant. Integers wrap; of two conditions it is "or", as numpy has it."""
     a, b = match_types(a, b)
-    return logical_or(a, b) if a.dtype.is_bool else binary(Add, a, b)
+    return bitwise_or(a, b) if a.dtype.is_bool else binary(Add, a, b)
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle import te
 from heddle.prim import intrinsics, ops
-from heddle.prim.nodes import PrimExpr, as_expr, constant, is_const_int
+from heddle.prim.nodes import And, Or, PrimExpr, as_expr, constant, is_const_int
 from heddle.runtime.dtype import DataType
 from heddle.topi.broadcast import elementwise
 
@@ -80,7 +80,21 @@ left_shift, right_shift = _binary("left_shift", ops.shift_left), _binary("right_
 bitwise_and, bitwise_or, bitwise_xor = (
     _binary(n, getattr(ops, n)) for n in ("bitwise_and", "bitwise_or", "bitwise_xor")
 )
-logical_and, logical_or = _binary("logical_and", ops.logical_and), _binary("logical_or", ops.logical_or)
+
+
+def _of_both(of_two: Callable[[Any, Any], PrimExpr], of_bits: Callable[[Any, Any], PrimExpr]) -> Any:
+    def build(a: Any, b: Any) -> PrimExpr:
+        """Both conditions are evaluated: elements of tensors are there to be read, and to ask the first
+        whether the second is wanted would cost more."""
+        made = of_two(a, b)
+        return of_bits(made.a, made.b) if isinstance(made, (And, Or)) and made.a.dtype.is_bool else made
+
+    return build
+
+
+and_values = _of_both(ops.logical_and, ops.bitwise_and)
+or_values = _of_both(ops.logical_or, ops.bitwise_or)
+logical_and, logical_or = _binary("logical_and", and_values), _binary("logical_or", or_values)
 equal, not_equal = _binary("equal", ops.equal), _binary("not_equal", ops.not_equal)
 less, less_equal = _binary("less", ops.less), _binary("less_equal", ops.less_equal)
 greater, greater_equal = _binary("greater", ops.greater), _binary("greater_equal", ops.greater_equal)
