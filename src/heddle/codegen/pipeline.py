@@ -16,6 +16,7 @@ OPTIONAL_LOOP_PASSES = (
     "HoistDivisions",
     "HoistIndexChecks",
     "HoistIfThenElse",
+    "LoadWholeVectors",
     "StorageRewrite",
     "UnrollLoop",
     "RemoveNoOp",

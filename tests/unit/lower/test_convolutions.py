@@ -24,6 +24,7 @@ from heddle.script import from_source
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
+from heddle.tir.schedule import Schedule
 
 TARGET = Target("llvm -mcpu=skylake-avx512")
 HOST = Target("llvm")
@@ -193,6 +194,44 @@ def test_vectors_of_other_processors_stay_inside_too(case):
             shapes = [[int(evaluate(dim, sizes)) for dim in buffer.shape] for buffer in func.buffers]
             scalars = [1] * (len(func.params) - len(shapes))
             run_primfunc(func, *(rng.standard_normal(shape).astype("float32") for shape in shapes), *scalars)
+
+
+LARGE = (
+    Case(32, 64, (30, 41), 3, 2, {"padding": 1, "strides": 2}),
+    Case(8, 48, (40, 61), 5, "n", {"padding": 2}),
+    Case(64, 32, (19, 20), 3, 1, {"padding": 1, "groups": 2, "strides": 2}),
+)
+"""Images that a cache of 64 KiB does not hold."""
+
+
+def channels_of_two_tasks(mod, target):
+    """The tile of channels that the first task of the last convolution makes, and the second."""
+    made = scheduled(mod, target)
+    funcs = [func for func in made.functions.values() if isinstance(func, PrimFunc)]
+    func = [func for func in funcs if func.attrs.get("schedule_rule") == "ConvolutionRule"][-1]
+    sch = Schedule(func)
+    handle = next(block for block in sch.blocks() if block.name.startswith("conv2d"))
+    task = sch.get(sch.get_loops(handle)[0]).loop_var
+    value = sch.realization(handle).iter_values[1]
+    others = dict.fromkeys(free_vars(value), 0)
+    return [evaluate(value, {**others, task: number}) for number in (0, 1)]
+
+
+@pytest.mark.parametrize("case", LARGE, ids=str)
+def test_large_images_are_convolved_row_by_row(case):
+    """All channels of a row, then the next row; where the image fits the cache, channels come first."""
+    rng = np.random.default_rng(crc32(str(case).encode()))
+    weights, x = case.weights(rng), image(case, rng)
+    mod, small = case.module(weights), "llvm -mcpu=x86-64-v3 -l2-cache-bytes=65536"
+    first, second = channels_of_two_tasks(mod, Target(small))
+    assert (first == second) == ("groups" in case.attrs)
+    first, second = channels_of_two_tasks(mod, Target("llvm -mcpu=x86-64-v3 -l2-cache-bytes=4194304"))
+    assert first == second
+    machine = relax.VirtualMachine(
+        heddle.compile(mod, target=Target("llvm -l2-cache-bytes=65536")), heddle.cpu()
+    )
+    want = case.expected(x, weights)
+    assert np.abs(machine["main"](x).numpy() - want).max() <= 2e-5 * np.abs(want).max()
 
 
 def half_convolution(weights):

@@ -16,6 +16,7 @@ from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
+from heddle.tir.transform.load_whole_vectors import LoadWholeVectors
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
@@ -68,6 +69,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         Simplify(),
         CountRows(),
         HoistDivisions(),  # before unrolling, which copies them
+        LoadWholeVectors("avx512vl" in target.feature_set),  # of what is staged, most needs no masks
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),
         RemoveAssume(),

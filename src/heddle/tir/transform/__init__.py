@@ -7,6 +7,7 @@ from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
+from heddle.tir.transform.load_whole_vectors import LoadWholeVectors
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
@@ -28,6 +29,7 @@ __all__ = [
     "HoistDivisions",
     "HoistIfThenElse",
     "HoistIndexChecks",
+    "LoadWholeVectors",
     "LowerDotProducts",
     "LowerIntrin",
     "LowerSmallFloat",

@@ -24,6 +24,7 @@ from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.grain import grain_of
+from heddle.tir.nodes import Buffer
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS, group_end, group_start
 from heddle.tir.schedule.rules.convolution_tile import (
     Convolution,
@@ -59,6 +60,9 @@ LINE_BYTES = 64
 MAX_PIXELS = 512
 """More pixels than these hide the wait for a tile of weights."""
 MIN_IMAGE_BYTES = 1 << 18
+LARGE_IMAGE_CHANNELS, FEW_PANELS = 128, 4
+"""Images of free sizes are taken for large where they have at most so many channels, as those near the inputs
+of a network have. Fewer tiles of channels than that read an image again little."""
 MAX_LINES = 16
 """The most cache lines that a block of input channels asks for."""
 
@@ -112,9 +116,11 @@ def _schedule_rows(
         reduce[-1], pair = sch.split(reduce[-1], [None, conv.depth])
         sch.annotate(pair, DOT_PRODUCT, True)
         beside = [pair]
-    sch.reorder(n, c_tile, *rows, w_tile, *reduce, pixel, vector, lane, *beside)
+    is_by_rows = _is_by_rows(conv, tile, target)
+    tasks = (n, *rows, c_tile) if is_by_rows else (n, c_tile, *rows)
+    sch.reorder(*tasks, w_tile, *reduce, pixel, vector, lane, *beside)
     work = domain_size(conv.block, (row, *_reading_order(conv))) * iterations(sch, [vector, lane])
-    parallel = sch.fuse(n, c_tile, *rows)
+    parallel = sch.fuse(*tasks)
     sch.parallel(parallel)
     sch.annotate(parallel, "grain", grain_of(work, GRAIN_MULTIPLIES))
     sch.reverse_compute_at(consumer, w_tile)
@@ -129,11 +135,42 @@ def _schedule_rows(
         _narrow(sch, handle, conv, reduce[0])
     elif SUMMED_CHANNELS in conv.block.annotations:
         _skip_filling(sch, conv, reduce)
-    _prefetch_weights(sch, handle, conv, tile)
+    if not is_by_rows:
+        _prefetch_weights(sch, handle, conv, tile)
     if part is None or part.is_first:  # the others end a row
-        _prefetch_pixels(sch, handle, conv, tile, part)
+        _prefetch_pixels(sch, handle, conv, tile, part, is_by_rows)
     made: LoopRV = parallel
     return made
+
+
+def _is_by_rows(conv: Convolution, tile: ConvolutionTile, target: Target) -> bool:
+    """Whether a row of all channels comes before the next row, not a tile of channels of all rows before the
+    next tile. What does not fit the second cache comes from farther away for each tile, or for each row;
+    weights, which lie in the order in which they are read, take half of the time. Windows of one pixel read
+    no row twice, and stay with their weights."""
+    cache, panels = target.l2_cache_bytes * 3 // 4, (conv.extent(conv.c) or 1) // tile.vectors
+    weights, shape = _bytes_of(conv.weights.buffer, 0), conv.data.buffer.shape
+    taps = constant_product([conv.extent(var) for var in conv.reduce if var not in _channel_axes(conv)])
+    if panels == 1 or weights is None or taps == 1 or conv.c in free_vars(*conv.data.indices):
+        return False
+    image = _bytes_of(conv.data.buffer, 1)
+    if image is None:
+        channels = constant_product([extent_of(shape[1]), extent_of(shape[-1])]) or 0
+        return channels <= LARGE_IMAGE_CHANNELS and panels >= FEW_PANELS and weights <= cache // 2
+    rows = constant_product([conv.extent(var) for var in conv.spatial[:-1]]) or 1
+    return image > cache and (weights <= cache or weights * rows < 2 * image * panels)
+
+
+def _channel_axes(conv: Convolution) -> tuple[Var, ...]:
+    """The axes of sums over input channels."""
+    indices = conv.data.indices
+    return free_vars(indices[1], indices[-1])
+
+
+def _bytes_of(buffer: Buffer, first: int) -> int | None:
+    """The bytes of a buffer's dimensions from `first` on; None where one is free."""
+    size = constant_product([extent_of(dim) for dim in buffer.shape[first:]])
+    return None if size is None else size * buffer.dtype.itemsize
 
 
 def _split_row(sch: Schedule, row: LoopRV, pixels: int, part: Tiles | None) -> list[LoopRV]:
@@ -227,7 +264,12 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
 
 
 def _prefetch_pixels(
-    sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile, part: Tiles | None
+    sch: Schedule,
+    handle: SBlockRV,
+    conv: Convolution,
+    tile: ConvolutionTile,
+    part: Tiles | None,
+    is_by_rows: bool,
 ) -> None:
     """Where pixels are read one by one, and the image may not fit the cache, fetch the next pixels of a
     block of channels while it is used: the next block lies too far away for the processor to guess it."""
@@ -238,18 +280,20 @@ def _prefetch_pixels(
     is_pointwise = len(data.shape) == ndim + 3 and structural_equal(data.shape[2:-1], image)
     if not is_pointwise or len(found) != 1 or is_depthwise(conv) or len(_reading_order(conv)) != ndim + 2:
         return
-    size = constant_product([extent_of(dim) for dim in data.shape[1:]])
-    if size is not None and size * data.dtype.itemsize < MIN_IMAGE_BYTES:
+    size = _bytes_of(data, 1)
+    if size is not None and size < MIN_IMAGE_BYTES:
         return
     begin = 0 if part is None else part.begin
 
     def pixel(task: PrimExpr, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
         row: list[PrimExpr] = []
+        task = floordiv(task, panels) if is_by_rows else task
         for size in reversed(image[:-1]):
             row.insert(0, floormod(task, size))
             task = floordiv(task, size)
+        task = task if is_by_rows else floordiv(task, panels)
         at = begin + (w_tile + 1) * tile.pixels + rest[-1] * conv.depth
-        return (floordiv(task, panels), rest[0], *row, at, constant(0, at.dtype))
+        return (task, rest[0], *row, at, constant(0, at.dtype))
 
     sch.prefetch(handle, found[0], sch.get_loops(handle)[ndim + 3], pixel, NEAR)
 
