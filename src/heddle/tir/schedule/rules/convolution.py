@@ -138,7 +138,7 @@ def _schedule_rows(
     if not is_by_rows:
         _prefetch_weights(sch, handle, conv, tile)
     if part is None or part.is_first:  # the others end a row
-        _prefetch_pixels(sch, handle, conv, tile, part, is_by_rows)
+        _prefetch_pixels(sch, handle, conv, tile, part)
     made: LoopRV = parallel
     return made
 
@@ -264,12 +264,7 @@ def _prefetch_weights(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: 
 
 
 def _prefetch_pixels(
-    sch: Schedule,
-    handle: SBlockRV,
-    conv: Convolution,
-    tile: ConvolutionTile,
-    part: Tiles | None,
-    is_by_rows: bool,
+    sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile, part: Tiles | None
 ) -> None:
     """Where pixels are read one by one, and the image may not fit the cache, fetch the next pixels of a
     block of channels while it is used: the next block lies too far away for the processor to guess it."""
@@ -287,13 +282,11 @@ def _prefetch_pixels(
 
     def pixel(task: PrimExpr, w_tile: Var, *rest: Var) -> tuple[PrimExpr, ...]:
         row: list[PrimExpr] = []
-        task = floordiv(task, panels) if is_by_rows else task
         for size in reversed(image[:-1]):
             row.insert(0, floormod(task, size))
             task = floordiv(task, size)
-        task = task if is_by_rows else floordiv(task, panels)
         at = begin + (w_tile + 1) * tile.pixels + rest[-1] * conv.depth
-        return (task, rest[0], *row, at, constant(0, at.dtype))
+        return (floordiv(task, panels), rest[0], *row, at, constant(0, at.dtype))
 
     sch.prefetch(handle, found[0], sch.get_loops(handle)[ndim + 3], pixel, NEAR)
 
