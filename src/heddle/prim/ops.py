@@ -241,7 +241,7 @@ def binary(cls: Any, a: Any, b: Any) -> PrimExpr:
 def add(a: Any, b: Any) -> PrimExpr:
     """a + b, folded where both are constant. Integers wrap; of two conditions it is "or", as numpy has it."""
     a, b = match_types(a, b)
-    return bitwise_or(a, b) if a.dtype.is_bool else binary(Add, a, b)
+    return logical_or(a, b) if a.dtype.is_bool else binary(Add, a, b)
 
 
 def subtract(a: Any, b: Any) -> PrimExpr:
@@ -385,6 +385,8 @@ def conjuncts(condition: PrimExpr) -> tuple[PrimExpr, ...]:
     """The conditions that must all hold; none for a condition that always does."""
     if isinstance(condition, And):
         return (*conjuncts(condition.a), *conjuncts(condition.b))
+    if isinstance(condition, Call) and condition.op.name == "tir.bitwise_and" and condition.dtype.is_bool:
+        return tuple(part for arg in condition.args for part in conjuncts(as_expr(arg)))
     return () if is_const_int(condition, 1) else (condition,)
 
 

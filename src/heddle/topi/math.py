@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from heddle import te
+from heddle.ir.visitor import walk
 from heddle.prim import intrinsics, ops
 from heddle.prim.nodes import And, Or, PrimExpr, as_expr, constant, is_const_int
 from heddle.runtime.dtype import DataType
@@ -84,10 +85,13 @@ bitwise_and, bitwise_or, bitwise_xor = (
 
 def _of_both(of_two: Callable[[Any, Any], PrimExpr], of_bits: Callable[[Any, Any], PrimExpr]) -> Any:
     def build(a: Any, b: Any) -> PrimExpr:
-        """Both conditions are evaluated: elements of tensors are there to be read, and to ask the first
-        whether the second is wanted would cost more."""
+        """Of elements of tensors both are evaluated: they are there to be read, and to ask the first whether
+        the second is wanted would cost more."""
         made = of_two(a, b)
-        return of_bits(made.a, made.b) if isinstance(made, (And, Or)) and made.a.dtype.is_bool else made
+        if not isinstance(made, (And, Or)) or not made.a.dtype.is_bool:
+            return made
+        has_elements = any(isinstance(part, te.TensorLoad) and part.indices for part in walk(made.b))
+        return of_bits(made.a, made.b) if has_elements else made
 
     return build
 
