@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from benchmarks.onnx_ops.case import (
     LARGE_IMAGE,
     LARGE_TOKENS,
     SMALL_IMAGE,
     SMALL_TOKENS,
     Case,
+    Sizes,
     Weight,
     on_images,
     scalar,
@@ -16,6 +19,14 @@ from benchmarks.onnx_ops.case import (
 _SCALE = scalar(0.02)
 _POINT = scalar(7, "int8")
 _BYTE_POINT = scalar(128, "uint8")
+
+
+def _seven_bits(rng: np.random.Generator, shape: tuple[int, ...], sizes: Sizes) -> np.ndarray:
+    """ONNX Runtime adds two products in 16 bits where the processor has no dot products of bytes: of larger
+    weights its sums saturate there."""
+    return rng.integers(-64, 64, shape)
+
+
 _ONE_STEP = 1.5e-2
 """Values between two steps may be rounded to either."""
 
@@ -51,7 +62,7 @@ QUANTISED: tuple[Case, ...] = (
         "y = MatMulInteger(x, w, point)",
         SMALL_TOKENS,
         LARGE_TOKENS,
-        weights={"w": Weight(("d", 256), "int8"), "point": _BYTE_POINT},
+        weights={"w": Weight(("d", 256), "int8", fill=_seven_bits), "point": _BYTE_POINT},
     ),
     Case(
         "QLinearMatMul",
@@ -60,7 +71,7 @@ QUANTISED: tuple[Case, ...] = (
         SMALL_TOKENS,
         LARGE_TOKENS,
         weights={
-            "w": Weight(("d", 256), "int8"),
+            "w": Weight(("d", 256), "int8", fill=_seven_bits),
             "scale": _SCALE,
             "point": _BYTE_POINT,
             "scale_w": _SCALE,
@@ -76,7 +87,7 @@ QUANTISED: tuple[Case, ...] = (
         "y = ConvInteger<pads=[1,1,1,1]>(x, w, point)",
         {"n": 1, "h": 7, "w": 7},
         {"n": 1, "h": 56, "w": 56},
-        weights={"w": Weight((64, 64, 3, 3), "int8"), "point": _BYTE_POINT},
+        weights={"w": Weight((64, 64, 3, 3), "int8", fill=_seven_bits), "point": _BYTE_POINT},
     ),
     Case(
         "QLinearConv",
@@ -85,7 +96,7 @@ QUANTISED: tuple[Case, ...] = (
         {"n": 1, "h": 7, "w": 7},
         {"n": 1, "h": 56, "w": 56},
         weights={
-            "w": Weight((64, 64, 3, 3), "int8"),
+            "w": Weight((64, 64, 3, 3), "int8", fill=_seven_bits),
             "scale": _SCALE,
             "point": _BYTE_POINT,
             "scale_w": _SCALE,
