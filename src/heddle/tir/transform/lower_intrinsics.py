@@ -124,8 +124,7 @@ class _Lowerer(Rewriter):
             return call_pure_extern(dtype, _C_FUNCTIONS[name], *args)
         if name in _ONLY_IN_C or (self._calls_c and name in _C_FUNCTIONS):
             return call_pure_extern(dtype, f"{_C_FUNCTIONS[name]}f", *args)
-        result: PrimExpr = FLOAT32_FUNCTIONS[name](*args)
-        return result if self._has_ldexp else self.visit(result)
+        return FLOAT32_FUNCTIONS[name](*args, has_ldexp=self._has_ldexp)  # type: ignore[no-any-return]
 
     def _ldexp(self, dtype: DataType, x: PrimExpr, n: PrimExpr) -> PrimExpr:
         if dtype.bits == 64:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+
 from heddle.prim.intrinsics import abs as absolute
-from heddle.prim.intrinsics import copysign, fma, ldexp
+from heddle.prim.intrinsics import copysign, fma
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import (
     add,
     div,
     less,
+    maximum,
     minimum,
     multiply,
     negative,
@@ -16,6 +19,7 @@ from heddle.prim.ops import (
     subtract,
 )
 from heddle.tir.vector_math.build import (
+    LN2,
     LN2_HI,
     LN2_LO,
     LN10,
@@ -24,9 +28,12 @@ from heddle.tir.vector_math.build import (
     LOG10_2_LO,
     Scope,
     clamped,
+    float_bits,
     polynomial,
     power_of_two,
     rounded,
+    upper_bound,
+    with_sign,
 )
 
 _EXP = (
@@ -61,57 +68,74 @@ _ERF_BOUND = 3.875
 _SINH = (0.16666666646842135, 0.00833333967591706, 0.0001983810196868388, 2.8062802582277454e-06)
 
 
-def exp_reduced(scope: Scope, r: PrimExpr, n: PrimExpr) -> PrimExpr:
-    """exp(r) * 2**n for |r| <= ln(2) / 2."""
+_TOP = 43.0
+"""e to this is below 2**63."""
+
+
+def exp_part(scope: Scope, r: PrimExpr) -> PrimExpr:
+    """exp(r) - 1 for |r| <= ln(2) / 2: r and a polynomial times its square. Terms are joined in pairs: what
+    waits for each other, and not the number of operations, is what an exponential takes its time for."""
     r = scope.let(r)
-    return ldexp(fma(polynomial(scope, r, _EXP), multiply(r, r), add(r, 1.0)), n)
+    square = scope.let(multiply(r, r))
+    coefficients = [constant(value, r.dtype) for value in _EXP]
+    *pairs, result = (
+        fma(high, r, low) for low, high in zip(coefficients[::2], coefficients[1::2], strict=True)
+    )
+    for pair in (*reversed(pairs), r):
+        result = fma(result, square, pair)
+    return result
 
 
-def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0) -> PrimExpr:
-    """exp(x) * 2**scale without intermediate overflow."""
-    x = scope.let(clamped(x, -105.0 - 0.7 * scale, 90.0 - 0.7 * scale))
-    n_float, n = rounded(scope, multiply(x, LOG2E))
+def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0, top: float = math.inf) -> PrimExpr:
+    """exp(x) * 2**scale without intermediate overflow, for an x of at most `top`."""
+    lowest = constant(-105.0 - 0.7 * scale, x.dtype)
+    if top <= _TOP:
+        x = scope.let(maximum(lowest, x))
+    else:
+        x = scope.let(maximum(lowest, minimum(constant(90.0 - 0.7 * scale, x.dtype), x)))
+    n_float, n = rounded(scope, x, LOG2E)
     r = fma(n_float, constant(-LN2_LO, x.dtype), fma(n_float, constant(-LN2_HI, x.dtype), x))
-    return exp_reduced(scope, r, add(n, scale) if scale else n)
+    return scope.scaled(exp_part(scope, r), add(n, scale) if scale else n, 63 if top <= _TOP else 254)
 
 
-def exp(scope: Scope, x: PrimExpr) -> PrimExpr:
-    """e to the x: x = n ln 2 + r, a polynomial in r, scaled by 2**n."""
-    return exp_scaled(scope, x)
+def exp(x: PrimExpr, has_ldexp: bool = False) -> PrimExpr:
+    """e to the x: x = n ln 2 + r, a polynomial in r, scaled by 2**n. Softmax and its like say that x is at
+    most 0, by a minimum; scaling is shorter then."""
+    scope = Scope(has_ldexp)
+    return scope.close(exp_scaled(scope, scope.let(x), top=upper_bound(x)))
 
 
 def exp2(scope: Scope, x: PrimExpr) -> PrimExpr:
     """2 to the x."""
     x = scope.let(clamped(x, -151.0, 129.0))
     n_float, n = rounded(scope, x)
-    return exp_reduced(scope, multiply(subtract(x, n_float), 0.6931471805599453), n)
+    return scope.scaled(exp_part(scope, multiply(subtract(x, n_float), LN2)), n, 254)
 
 
 def exp10(scope: Scope, x: PrimExpr) -> PrimExpr:
     """10 to the x."""
     x = scope.let(clamped(x, -46.0, 39.0))
-    n_float, n = rounded(scope, multiply(x, 3.321928094887362))
+    n_float, n = rounded(scope, x, 3.321928094887362)
     r = fma(n_float, constant(-LOG10_2_LO, x.dtype), fma(n_float, constant(-LOG10_2_HI, x.dtype), x))
-    return exp_reduced(scope, multiply(r, LN10), n)
+    return scope.scaled(exp_part(scope, multiply(r, LN10)), n, 254)
 
 
 def tanh(scope: Scope, x: PrimExpr) -> PrimExpr:
     """e / (e + 2) with e = exp(2|x|) - 1, which is 2**n (exp(r) - 1) + (2**n - 1) and so keeps its digits
-    where it is small. The bound gives 1, and n of at most 29.
+    where it is small. The bound gives 1, and n of at most 29, for which ln 2 is precise enough in one part.
     """
-    size = scope.let(multiply(minimum(constant(_TANH_BOUND, x.dtype), absolute(x)), 2.0))
-    n_float, n = rounded(scope, multiply(size, LOG2E))
-    r = fma(n_float, constant(-LN2_LO, x.dtype), fma(n_float, constant(-LN2_HI, x.dtype), size))
-    r, scale = scope.let(r), scope.let(power_of_two(n))
-    part = fma(polynomial(scope, r, _EXP), multiply(r, r), r)
+    size = scope.let(minimum(constant(_TANH_BOUND, x.dtype), absolute(x)))
+    n_float, n = rounded(scope, size, 2 * LOG2E)
+    part = exp_part(scope, fma(n_float, constant(-LN2, x.dtype), add(size, size)))
+    scale = scope.let(power_of_two(n))
     e = scope.let(fma(part, scale, subtract(scale, 1.0)))
-    return copysign(div(e, add(e, 2.0)), x)
+    return with_sign(div(e, add(e, 2.0)), x)
 
 
 def sigmoid(scope: Scope, x: PrimExpr) -> PrimExpr:
     """1 / (1 + exp(-x)), from exp(-|x|), which cannot overflow."""
-    e = scope.let(exp_scaled(scope, negative(absolute(x))))
-    return div(select(less(x, 0.0), e, constant(1.0, x.dtype)), add(e, 1.0))
+    e = scope.let(exp_scaled(scope, negative(absolute(x)), top=0.0))
+    return div(select(less(float_bits(x), 0), e, constant(1.0, x.dtype)), add(e, 1.0))
 
 
 def erf(scope: Scope, x: PrimExpr) -> PrimExpr:

@@ -24,7 +24,7 @@ from heddle.tir.vector_math.power import hypot, pow, rsqrt
 from heddle.tir.vector_math.trigonometric import acos, asin, atan, atan2, cos, sin, tan
 
 FLOAT32_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "exp": scoped(exp),
+    "exp": exp,
     "exp2": scoped(exp2),
     "exp10": scoped(exp10),
     "log": scoped(log),

@@ -60,7 +60,7 @@ _BIG_ANGLE = 100000.0
 def reduced_angle(scope: Scope, x: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
     """(r, quadrant) with x = quadrant * pi/2 + r and |r| <= pi/4, for |x| <= 100000."""
     x = scope.let(select(less(absolute(x), _BIG_ANGLE), x, constant(0.0, x.dtype)))
-    n_float, n = rounded(scope, multiply(x, 0.6366197723675814))
+    n_float, n = rounded(scope, x, 0.6366197723675814)
     for part in _HALF_PI_PARTS:
         x = fma(n_float, constant(-part, x.dtype), x)
     return scope.let(x), n

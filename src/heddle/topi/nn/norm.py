@@ -20,7 +20,9 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
     wide = accumulator(x.dtype)
     top = reduce_element(x.shape, axes, True, te.max, lambda i: x[i], "softmax_max")
     power_of: te.Tensor = te.compute(
-        x.shape, lambda *i: exp(cast(wide, x[i]) - cast(wide, top[kept_index(i, axes)])), name="softmax_exp"
+        x.shape,
+        lambda *i: exp(_below_zero(cast(wide, x[i]) - cast(wide, top[kept_index(i, axes)]))),
+        name="softmax_exp",
     )
     total = reduce_element(x.shape, axes, True, te.sum, lambda i: power_of[i], "softmax_sum")
     result: te.Tensor = te.compute(
@@ -29,6 +31,11 @@ def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
         name="softmax",
     )
     return result
+
+
+def _below_zero(x: PrimExpr) -> PrimExpr:
+    """A difference from the greatest one, with what an exponential gains by knowing."""
+    return minimum(constant(0, x.dtype), x)
 
 
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
@@ -41,7 +48,7 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
         result: PrimExpr = cast(wide, x[index]) - cast(wide, top[kept_index(index, axes)])
         return result
 
-    total = reduce_element(x.shape, axes, True, te.sum, lambda i: exp(shifted(i)), "log_softmax_sum")
+    total = reduce_element(x.shape, axes, True, te.sum, lambda i: exp(_below_zero(shifted(i))), "log_softmax_sum")
     result: te.Tensor = te.compute(
         x.shape, lambda *i: cast(x.dtype, shifted(i) - log(total[kept_index(i, axes)])), name="log_softmax"
     )
