@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from heddle import te
 from heddle.codegen import CompiledKernels, KernelCache, build, compile_kernels, compile_module
 from heddle.prim import ops
 from heddle.prim.intrinsics import call_packed
@@ -28,6 +29,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.vector_math.small_float import SMALL_FLOATS
+from heddle.topi.nn.max_places import max_pool_with_index
 from tests.unit.codegen.kernel_runner import KernelError, Kernels
 
 SERIAL, VECTORIZED = ForKind.SERIAL, ForKind.VECTORIZED
@@ -297,3 +299,14 @@ def test_places_that_change_by_turns_are_rows_of_addresses() -> None:
         want[(turn + 1) % 2] = added / want[turn % 2] + added
     Kernels(compile_kernels(func, HOST))("f", state, added, 3)
     np.testing.assert_array_equal(state, want)
+
+
+@pytest.mark.parametrize("cpu", ["znver2", "znver3"])
+def test_no_instruction_without_a_form_for_avx(cpu: str) -> None:
+    """A mask of a few lanes is cut to its length, which SSE4a has an instruction for."""
+    x = te.placeholder((1, 16, 14, 14), "float32")
+    none = [ops.const(0, "int64")] * 4
+    values, places = max_pool_with_index(x, none, (2, 2), (2, 2), (1, 1), False, False)
+    made = compile_kernels(te.create_prim_func([x, values, places]), Target(f"llvm -mcpu={cpu}"))
+    assert "vblendvps" in made.assembly
+    assert not re.search(r"\b(extrq|insertq|movntss|movntsd)\b", made.assembly)

@@ -40,8 +40,8 @@ def dense_network(batch=1, height=5, width=7, channels=80, layers=LAYERS):
     return builder.get()
 
 
-def scheduled(mod, share=True):
-    target = Target("llvm")
+def scheduled(mod, share=True, kind="llvm"):
+    target = Target(kind)
     with PassContext(disabled_pass=[] if share else ["ShareKernels"]):
         return Sequential((*optimize_passes(target), *legalize_passes(target)), "test")(mod)
 
@@ -241,10 +241,12 @@ def test_floats_of_other_widths_stay_constants(dtype):
 
 
 def test_work_that_grows_with_the_square_of_a_size_is_told():
-    """Convolutions from c to c channels are one function, whose costs are a polynomial of c."""
+    """Convolutions from c to c channels are one function, whose costs are a polynomial of c. The order of
+    their loops depends on the second cache, which differs between computers."""
+    kind = "llvm -l2-cache-bytes=1048576"
     rng = np.random.default_rng(3)
     builder = BlockBuilder()
-    for channels in (64, 128, 192, 256):
+    for channels in (128, 256, 320):
         x = Var("x", TensorType((1, channels, SizeVar("h"), SizeVar("w")), "float32"))
         with builder.function(f"f{channels}", [x]):
             with builder.dataflow():
@@ -255,12 +257,12 @@ def test_work_that_grows_with_the_square_of_a_size_is_told():
                 out = builder.emit_output(op.nn.relu(out))
             builder.emit_func_output(out)
     mod = builder.get()
-    assert len(kernels(scheduled(mod))) < len(kernels(scheduled(mod, share=False)))
+    assert len(kernels(scheduled(mod, kind=kind))) < len(kernels(scheduled(mod, share=False, kind=kind)))
     reports = []
     for share in (True, False):
-        vm = machine(mod, share, exec_mode="bytecode")
-        for channels in (64, 128, 192, 256):
+        vm = machine(mod, share, exec_mode="bytecode", target=kind)
+        for channels in (128, 256, 320):
             x = np.ones((1, channels, 19, 31), "float32")
             calls = vm.profile(f"f{channels}", x).calls
             reports.append(sum(row.flops or 0 for row in calls))
-    assert reports[:4] == reports[4:] and len(set(reports)) == 4
+    assert reports[:3] == reports[3:] and len(set(reports)) == 3

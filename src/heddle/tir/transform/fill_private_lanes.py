@@ -10,8 +10,9 @@
 What lies in the other lanes is read into the other lanes alone, and never leaves them. Processors keep a
 vector in a register then, or hand a store to the next load: of a store under a mask they don't.
 
-Of floats only, and where every use is a vector of the same width, at a multiple of it, under a mask that is
-the same while the memory lives. Requires: flat buffers. Runs after VectorizeLoop.
+Only where every use is a vector of the same width, at a multiple of it, under a mask that is the same while
+the memory lives; and of integers only where no vector of integers is divided by another one, which would end
+the process for a lane of zero. Requires: flat buffers. Runs after VectorizeLoop.
 """
 
 from __future__ import annotations
@@ -24,11 +25,26 @@ from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.visitor import Rewriter, walk
-from heddle.prim.nodes import Call, IntImm, Mul, PrimExpr, Ramp, Var, is_const_int
+from heddle.prim.nodes import (
+    Call,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Mod,
+    Mul,
+    PrimExpr,
+    Ramp,
+    Var,
+    is_const_int,
+)
 from heddle.prim.ops import const
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.blocks import walk_stmts
 from heddle.tir.nodes import AllocBuffer, Bind, Buffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc
+from heddle.tir.vector_algebra import scalar_of
+
+_DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class FillPrivateLanes(FunctionPass):
@@ -55,6 +71,7 @@ class _Uses:
     bound: dict[Var, PrimExpr] = field(default_factory=dict)
     inside: dict[Var, set[Var]] = field(default_factory=dict)
     """Memory → the variables that are defined while it lives."""
+    divides_integers: bool = False
     elsewhere: set[Any] = field(default_factory=set)
     """Memory that is used in other ways than by loads and stores, or has other views."""
 
@@ -74,6 +91,10 @@ class _Uses:
                 defined.append(node.loop_var)
             elif isinstance(node, DeclBuffer):
                 self.elsewhere.add(node.buffer.data)
+            elif isinstance(node, _DIVISIONS):
+                self.divides_integers |= (
+                    node.dtype.is_int and node.dtype.lanes > 1 and not isinstance(scalar_of(node.b), IntImm)
+                )
             elif isinstance(node, Call):
                 self.elsewhere |= {arg.data if isinstance(arg, Buffer) else arg for arg in node.args}
         for data, begin in opened.items():
@@ -81,7 +102,9 @@ class _Uses:
 
     def is_private(self, data: Var) -> bool:
         alloc, accesses = self.allocated[data], self.accesses.get(data, [])
-        if data in self.elsewhere or not alloc.buffer.dtype.is_float or not accesses:
+        if data in self.elsewhere or not accesses:
+            return False
+        if not alloc.buffer.dtype.is_float and (alloc.buffer.dtype.is_bool or self.divides_integers):
             return False
         first, lanes = accesses[0].predicate, _lanes(accesses[0])
         if first is None or lanes < 2 or not _has_whole_vectors(alloc.buffer.shape[0], accesses, lanes):

@@ -192,14 +192,11 @@ def _put(stmt: Stmt, alloc: AllocBuffer, users: _Users, path: Sequence[For | IfT
 def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
     """Whether an iteration seems to read what an earlier one wrote: the first statement that uses the buffer
     reads it, or writes it only under a condition. The quick part of the question."""
-    first = next(
-        (part for part in (body.seq if isinstance(body, SeqStmt) else (body,)) if users.uses(part, buffer)),
-        None,
-    )
+    first = _first_user(body, buffer, users)
     if first is None or isinstance(first, SeqStmt):
         return False
     if isinstance(first, IfThenElse):  # one with two branches counts as if it left elements out
-        return not _keeps_inside(first, buffer) or _carries(first.then_case, buffer, users)
+        return not _keeps_inside(first, buffer, users) or _carries(first.then_case, buffer, users)
     if isinstance(first, For):
         return _carries(first.body, buffer, users)
     return (isinstance(first, BufferStore) and buffer in users.collect(first.value)) or not isinstance(
@@ -207,9 +204,14 @@ def _carries(body: Stmt, buffer: Buffer, users: _Users) -> bool:
     )
 
 
-def _keeps_inside(branch: IfThenElse, buffer: Buffer) -> bool:
+def _first_user(body: Stmt, buffer: Buffer, users: _Users) -> Stmt | None:
+    parts = body.seq if isinstance(body, SeqStmt) else (body,)
+    return next((part for part in parts if users.uses(part, buffer)), None)
+
+
+def _keeps_inside(branch: IfThenElse, buffer: Buffer, users: _Users) -> bool:
     """Whether a condition only asks if a store's index lies inside the buffer: it leaves out no element."""
-    store = branch.then_case
+    store = _first_user(branch.then_case, buffer, users)
     if branch.else_case is not None or not isinstance(store, BufferStore) or store.buffer is not buffer:
         return False
     ends = list(zip(store.indices, buffer.shape, strict=True))

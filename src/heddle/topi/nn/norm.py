@@ -48,7 +48,9 @@ def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
         result: PrimExpr = cast(wide, x[index]) - cast(wide, top[kept_index(index, axes)])
         return result
 
-    total = reduce_element(x.shape, axes, True, te.sum, lambda i: exp(_below_zero(shifted(i))), "log_softmax_sum")
+    total = reduce_element(
+        x.shape, axes, True, te.sum, lambda i: exp(_below_zero(shifted(i))), "log_softmax_sum"
+    )
     result: te.Tensor = te.compute(
         x.shape, lambda *i: cast(x.dtype, shifted(i) - log(total[kept_index(i, axes)])), name="log_softmax"
     )

@@ -42,6 +42,15 @@ for i in range(6):
         B[1, j] = A[i, j] * T.float32(2)
     for j in range(6): C[i, j] = B[j % 2, j]
 """,
+    "two buffers under one condition": """
+for i in range(6):
+    for t in range(2):
+        for k in range(4):
+            if t * 4 + k < 6:
+                C[i, t * 4 + k] = T.float32(0)
+                B[0, t * 4 + k] = A[i, t * 4 + k]
+    for j in range(6): C[i, j] = B[0, j]
+""",
 }
 OUTSIDE = {
     "what other iterations wrote": """

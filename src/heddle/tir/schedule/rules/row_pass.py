@@ -364,7 +364,7 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     fits = (w for w in (*wide, *_STRIPS) if extent is not None and extent % w == 0)
     width = next(fits, _STRIPS[-1])
     is_ragged = extent is None or extent % width != 0
-    copy = SBlockRV(sch.cache_write(handle, 0, "local").name) if is_ragged else None
+    copies = _local_results(sch, handle) if is_ragged else []
     strip, column, lanes = sch.split(spatial[-1], [None, width // _STRIPS[-1], _STRIPS[-1]])
     outer = [*spatial[:-1], strip]
     work = iterations(sch, long) * width
@@ -376,10 +376,22 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
     shared = sch.fuse(*outer) if len(outer) > 1 else strip
     parallelize(sch, shared, work)
     sch.vectorize(lanes)
-    if copy is not None:  # sums under a mask would go to memory and back at every row
+    for copy in copies:
         sch.reverse_compute_at(copy, shared)
         sch.vectorize(sch.get_loops(copy)[-1])
     sch.decompose_reduction(handle, [*around, blocks][0])
+
+
+def _local_results(sch: Schedule, handle: SBlockRV) -> list[SBlockRV]:
+    """Let a block write to local memory, which has no mask: sums under one would go to memory and back at
+    every row. Gives the copies of what is read outside."""
+    copies = []
+    for index, region in enumerate(block_of(sch, handle).writes):
+        if region.buffer in sch.func.buffers:
+            copies.append(SBlockRV(sch.cache_write(handle, index, "local").name))
+        else:
+            sch.set_scope(handle, index, "local")
+    return copies
 
 
 def _product_in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV], steps: list[LoopRV]) -> None:
