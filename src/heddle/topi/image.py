@@ -9,7 +9,7 @@ from heddle import te
 from heddle.prim.intrinsics import ceil, floor
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import cast, maximum, minimum, select
+from heddle.prim.ops import cast, if_then_else, maximum, minimum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.frozen import frozen
@@ -30,11 +30,15 @@ COORDINATES = (
 )
 ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "")
 _FLOAT = DataType("float32")
+_PLACE = DataType("int32")
+"""Of positions: those of float32 are whole below 2**24, and vectors of them need no int64."""
 MAX_REPEATS = 8
 """Of a free size the factor is looked for up to here."""
 _HALVES = ("round", "round_prefer_floor", "round_prefer_ceil", "")
 _REPEATING = {"asymmetric": ("floor", ""), "half_pixel": _HALVES, "pytorch_half_pixel": _HALVES}
 """Coordinates with the roundings by which a whole factor repeats elements: halves never tie."""
+MAX_LEFT_OUT = 4
+"""How many times as long a row of the image may be as one of the result."""
 NEAR_HALF = 1e-6
 """Positions this near to the middle of two neighbours are in the middle, as ONNX Runtime takes it."""
 
@@ -117,12 +121,12 @@ class Resize:
         default = "floor" if self.coordinates == "asymmetric" else "round_prefer_floor"
         mode = self.rounding or default
         if mode == "floor":
-            return cast("int64", floor(x))
+            return cast(_PLACE, floor(x))
         if mode == "ceil":
-            return cast("int64", ceil(x))
+            return cast(_PLACE, ceil(x))
         base = floor(x)
         up = x - base > half - NEAR_HALF if mode == "round_prefer_ceil" else x - base >= half + NEAR_HALF
-        result: PrimExpr = cast("int64", base) + cast("int64", up)
+        result: PrimExpr = cast(_PLACE, base) + cast(_PLACE, up)
         return result
 
     def repeats(self, size: PrimExpr, outputs: PrimExpr) -> int | None:
@@ -142,7 +146,7 @@ class Resize:
         if self.method == "nearest_neighbor":
             return [self.nearest(x)], [constant(1, _FLOAT)]
         base = floor(x)
-        t, first = x - base, cast("int64", base)
+        t, first = x - base, cast(_PLACE, base)
         if self.method == "linear":
             return [first, first + 1], [1 - t, t]
         return [first + k for k in (-1, 0, 1, 2)], self.cubic_weights(t)
@@ -185,26 +189,68 @@ def resize(
 
     factors = {axis: how.repeats(x.shape[axis], shape[axis]) for axis in at if geometry is None}
     repeated = {axis: times for axis, times in factors.items() if times is not None}
+    between = [axis for axis in at if axis not in repeated]
+
+    def source(axis: int, position: PrimExpr) -> Any:
+        if columns is not None and axis == last[-1]:
+            return columns[position]
+        return how.source(position, x.shape[axis], shape[axis], at.index(axis), ndim, geometry)
+
+    def interpolated(image: te.Tensor, index: Sequence[PrimExpr], axes: Sequence[int]) -> Any:
+        places = list(index)
+        for axis in axes:
+            if axis in repeated:
+                places[axis] = index[axis] // repeated[axis]
+        resized = [axis for axis in axes if axis in between]
+        taps = [how.taps(source(axis, index[axis])) for axis in resized]
+        return _interpolate(image, places, resized, taps, how, wide)
 
     def element(*index: PrimExpr) -> PrimExpr:
-        places, between = list(index), [k for k, axis in enumerate(at) if axis not in repeated]
-        for axis, times in repeated.items():
-            places[axis] = index[axis] // times
-        sources = [how.source(index[at[k]], x.shape[at[k]], shape[at[k]], k, ndim, geometry) for k in between]
-        axes = [at[k] for k in between]
-        value = _interpolate(x, places, axes, [how.taps(s) for s in sources], how, wide)
+        value = interpolated(image, index, last)
         if how.coordinates != "tf_crop_and_resize":
             return cast(target, value)
         inside = all_of(
             *(
                 all_of(s >= 0.0, s <= cast(_FLOAT, x.shape[axis] - 1))
-                for s, axis in zip(sources, at, strict=True)
+                for axis in between
+                for s in [source(axis, index[axis])]
             )
         )
         return cast(target, select(inside, value, constant(how.extrapolation, wide)))
 
+    image, last, columns = x, at, None
+    if _has_rows(x, shape, at, between, how):
+        last = at[-1:]
+        rows = [*shape[:-1], x.shape[-1]]
+        # A result of no columns has rows all the same, where the image has none to make them of.
+        asked = [] if isinstance(shape[-1], IntImm) else [x.shape[axis] for axis in at[:-1]]
+        is_there = [size > 0 for size in asked if not isinstance(size, IntImm)]
+
+        def row(*index: PrimExpr) -> Any:
+            value = interpolated(x, index, at[:-1])
+            return if_then_else(all_of(*is_there), value, constant(0, wide)) if is_there else value
+
+        image = te.compute(rows, row, name=f"resize{ndim}d_rows")
+        columns = te.compute(
+            shape[-1:], lambda i: how.source(i, x.shape[-1], shape[-1], ndim - 1, ndim, geometry), "columns"
+        )
     result: te.Tensor = te.compute(shape, element, name=f"resize{ndim}d")
     return result
+
+
+def _has_rows(
+    x: te.Tensor, shape: Sequence[PrimExpr], at: Sequence[int], between: Sequence[int], how: Resize
+) -> bool:
+    """Whether a row of the result is made of a row of the image's length: interpolated along the other axes,
+    which reads memory in order, it is read at other places for each element. A row of which most is left out
+    is not."""
+    last = x.ndim - 1
+    if how.method == "nearest_neighbor" or at[-1] != last or len(between) < 2 or last not in between:
+        return False
+    read, made = x.shape[-1], shape[-1]
+    if isinstance(read, IntImm) and isinstance(made, IntImm):
+        return read.value <= MAX_LEFT_OUT * made.value
+    return True
 
 
 def _interpolate(
@@ -222,10 +268,11 @@ def _interpolate(
         return cast(wide, x[tuple(index)])
     axis, (places, weights) = at[0], taps[0]
     size = x.shape[axis]
+    last = minimum(size - 1, 2**31 - 1)
 
     def part(place: PrimExpr) -> Any:
         inner = list(index)
-        inner[axis] = maximum(minimum(place, size - 1), 0)
+        inner[axis] = cast("int64", maximum(minimum(place, cast(_PLACE, last)), 0))
         return _interpolate(x, inner, at[1:], taps[1:], how, wide)
 
     if len(places) == 1:
@@ -244,7 +291,9 @@ def _without_outside(
 ) -> list[PrimExpr]:
     """Weights of places outside set to zero, the others scaled so that their sum is 1."""
     zero = constant(0, wide)
-    kept = [select(all_of(p >= 0, p < size), f, zero) for p, f in zip(places, factors, strict=True)]
+    kept = [
+        select(all_of(p >= 0, cast("int64", p) < size), f, zero) for p, f in zip(places, factors, strict=True)
+    ]
     total = kept[0]
     for factor in kept[1:]:
         total = total + factor

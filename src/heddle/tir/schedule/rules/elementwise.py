@@ -6,11 +6,24 @@ the machine code generator vectorises; otherwise the last loop stays, so that it
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.intrinsics import intrinsic_of
-from heddle.prim.nodes import Call, Div, FloorDiv, FloorMod, IntImm, PrimExpr, Var, constant, is_const_int
+from heddle.prim.nodes import (
+    Call,
+    Cast,
+    Div,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    PrimExpr,
+    Var,
+    constant,
+    is_const_int,
+)
 from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars, substitute
 from heddle.target import Target
@@ -56,11 +69,68 @@ class Elementwise(ScheduleRule):
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None
-        sch = sch.copy()
-        inline_maps(sch, keep=_repeated_maps(sch))
-        for handle in sch.blocks():
+        repeated = _repeated_maps(sch)
+        return _with_rows_apart(sch.copy(), repeated) or _one_by_one(sch.copy(), repeated)
+
+
+def _one_by_one(sch: Schedule, keep: Sequence[str]) -> Schedule:
+    """Each map that is not inlined by itself."""
+    inline_maps(sch, keep)
+    for handle in sch.blocks():
+        schedule_map(sch, handle)
+    return sch
+
+
+def _with_rows_apart(sch: Schedule, keep: Sequence[str]) -> Schedule | None:
+    """As `_one_by_one`, with rows that are computed in order before they are read at places far from each
+    other, if there are some: an image is interpolated along its columns a row at a time."""
+    rows = [handle for handle in sch.blocks() if _is_row_read_apart(sch, handle)]
+    if not rows:
+        return None
+    inline_maps(sch, [*keep, *(handle.name for handle in rows)])
+    for handle in rows:
+        readers = sch.get_consumers(handle)
+        if len(readers) != 1 or len(sch.get_loops(readers[0])) < 2:
+            return None
+        schedule_map(sch, readers[0])
+        row, *inner = sch.get_loops(readers[0])
+        axis = _axis_of(sch, readers[0], inner[-1]) if inner else None
+        if axis is not block_of(sch, readers[0]).iter_vars[-1].var:
+            return None
+        if not try_primitive(sch, lambda handle=handle, row=row: sch.compute_at(handle, row)):
+            return None
+        sch.annotate(sch.get_loops(handle)[-1], MAP, True)
+        sch.annotate(inner[-1], MAP, True)
+    done = {handle.name for handle in rows} | {sch.get_consumers(handle)[0].name for handle in rows}
+    for handle in sch.blocks():
+        if handle.name not in done:
             schedule_map(sch, handle)
-        return sch
+    return sch
+
+
+def _is_row_read_apart(sch: Schedule, handle: SBlockRV) -> bool:
+    """Whether each element of a map's only reader takes several elements of one row, at places that its last
+    axis gives by more than a sum: it would compute each of them again."""
+    block, readers = block_of(sch, handle), sch.get_consumers(handle)
+    if len(readers) != 1:
+        return False
+    reader = block_of(sch, readers[0])
+    loads = _loads(reader, {region.buffer for region in block.writes})
+    axis = reader.iter_vars[-1].var
+    rows = [load.indices[:-1] for load in loads]
+    return (
+        len(loads) > 1
+        and all(structural_equal(row, rows[0]) for row in rows)
+        and axis not in free_vars(*rows[0])
+        and all(_is_jump(load.indices[-1], axis) for load in loads)
+    )
+
+
+def _is_jump(index: PrimExpr, axis: Var) -> bool:
+    return any(
+        isinstance(part, Cast) and part.value.dtype.is_float and axis in free_vars(part)
+        for part in walk(index)
+    )
 
 
 def _repeated_maps(sch: Schedule) -> list[str]:
