@@ -9,6 +9,8 @@
                                                   for j in n // 16 * 16 .. n: ...
                                               for i in m // 16 * 16 .. m: ...
 
+Rows of fewer elements than a tile has, one behind the other, are packed into whole vectors.
+
 What whole tiles leave of known extents is a tile under masks where it is more than a quarter of one; of an
 unknown m it is one where there is anything left.
 
@@ -24,9 +26,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from heddle.arith import Analyzer
 from heddle.ir.node import Map, replace
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var
+from heddle.prim.nodes import Broadcast, IntImm, PrimExpr, Ramp, Shuffle, Var, is_const_int
 from heddle.prim.ops import ceildiv, const, floordiv, floormod, if_then_else, maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.support.frozen import frozen
@@ -179,7 +182,17 @@ class _Nest:
             BufferLoad(tile, (Ramp(const(k * side, dtype), one, side),)) if k < width else nothing
             for k in range(side)
         ]
-        rows = _Shuffles().transposed(columns)
+        shuffles = _Shuffles()
+        rows = shuffles.transposed(columns)
+        if height == side and width < side and self._is_dense(width):
+            index = substitute(store.indices[0], {i: i_begin, j: j_begin})
+            packed = shuffles.packed(rows.vectors, width)
+            stmts += rows.steps
+            stmts += [
+                BufferStore(store.buffer, vector, (Ramp(index + k * side, one, side),))
+                for k, vector in enumerate(packed)
+            ]
+            return seq(*stmts)
         stmts += rows.steps
         mask = Ramp(const(0, dtype), one, side) < Broadcast(const(width, dtype), side)
         for k, vector in enumerate(rows.vectors[:known]):
@@ -188,6 +201,13 @@ class _Nest:
             stored: Stmt = BufferStore(store.buffer, vector, (Ramp(index, one, side),), predicate)
             stmts.append(stored if known is height else IfThenElse(const(k, dtype) < height, stored))
         return seq(*stmts)
+
+    def _is_dense(self, width: int) -> bool:
+        """Whether the store's rows are `width` long and lie one behind the other: those of a tile fill whole
+        vectors then, and need no masks."""
+        i, index = self.outer.loop_var, self.store.indices[0]
+        step = Analyzer().simplify(substitute(index, {i: i + 1}) - index)
+        return is_const_int(self.inner.extent, width) and is_const_int(step, width)
 
 
 def _left(loop: For, side: int) -> int | None:
@@ -230,6 +250,22 @@ class _Shuffles:
             for block, vector in enumerate(self._blocks(columns)):
                 rows[4 * block + place] = vector
         return _Transposed(self._steps, rows)
+
+    def packed(self, rows: Sequence[PrimExpr], width: int) -> list[PrimExpr]:
+        """The first `width` elements of each row, one row behind the other, in `width` vectors."""
+        side, found = len(rows), []
+        for vector in range(width):
+            places = [divmod(vector * side + lane, width) for lane in range(side)]
+            first, last = places[0][0], places[-1][0]
+            held, own = rows[first], [column for _, column in places]
+            for row in range(first + 1, last + 1):
+                order = [
+                    side + column if at == row else lane
+                    for (at, column), lane in zip(places, own, strict=True)
+                ]
+                held, own = self._pair(held, rows[row], order), list(range(side))
+            found.append(held)
+        return found
 
     def _bind(self, value: PrimExpr) -> PrimExpr:
         var = Var("v", value.dtype)
