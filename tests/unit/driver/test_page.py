@@ -14,7 +14,7 @@ import pytest
 
 from heddle.driver.models import find_model, import_model
 from heddle.driver.page import PageOptions, collect, render
-from heddle.driver.page.facts import Facts, GraphNode, Listing, Span
+from heddle.driver.page.facts import Facts, GraphNode, Listing, Mark, Span
 from heddle.driver.page.levels import code_level
 from heddle.driver.page.run import nested
 from heddle.driver.page.tables import Tables
@@ -23,7 +23,7 @@ from heddle.driver.session import Session
 from heddle.driver.stages import STAGES, stage_text
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import ModelSpan, derive
-from tests.page_models import HOSTILE, TEXTS, write_lstm, write_text
+from tests.page_models import HOSTILE, TEXTS, hostile_text, write_lstm, write_text
 
 QUIET = PageOptions(with_run=False)
 
@@ -113,6 +113,33 @@ def test_one_node_is_linked_through_all_levels(cnn: Facts) -> None:
                 if place in cnn.sets[mark.set]
             ]
             assert lines and all("relu" in line or each.name == "bytecode" for line in lines)
+
+
+OWN_WORDS = {"add": ("fadd", "addps"), "nn.relu": ("fcmp", "maxps"), "multiply": ("fmul", "mulps")}
+"""The instructions of LLVM IR and of x86-64 that only one operator of the chain needs."""
+
+
+def test_instructions_of_a_fused_kernel_are_linked_to_their_own_nodes(tmp_path: Path) -> None:
+    chain = find_model(str(write_text(tmp_path, "chain.py")))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    facts = collect(chain, PageOptions(with_run=False, target=target))
+    check_tables(facts)
+    assert len(facts.graphs[0].groups) == 1
+    for name, words in OWN_WORDS.items():
+        (place,) = facts.sets[node_named(facts, name).set]
+        for stage, word in zip(("llvm", "asm"), words, strict=True):
+            found = [
+                facts.sets[sets.get(number, listing.set)]
+                for listing in level(facts, stage).values()
+                for sets in [{line: mark.set for mark in listing.marks for line in lines_of(mark)}]
+                for number, line in enumerate(facts.texts[listing.text])
+                if re.search(rf"\b{word}\b", facts.lines[line])
+            ]
+            assert found and all(places == [place] for places in found), (name, stage)
+
+
+def lines_of(mark: Mark) -> range:
+    return range(mark.first, mark.last + 1)
 
 
 def test_groups_are_the_calls_of_kernels(cnn: Facts) -> None:
@@ -261,7 +288,7 @@ def hostile_facts() -> Facts:
     facts = Facts(" ".join(HOSTILE))
     tables = Tables(facts)
     spans = [ModelSpan("m.onnx", name, name) for name in HOSTILE]
-    facts.levels = [code_level(tables, "llvm", "\n".join(HOSTILE), {}, "")]
+    facts.levels = [code_level(tables, "llvm", hostile_text(), {}, "")]
     tables.set(derive("FuseOps", *spans))
     return facts
 

@@ -107,8 +107,8 @@ def _add_levels(tables: Tables, mod: IRModule, options: PageOptions) -> Mapping[
     kernels = {name: tables.union(sets) for name, sets in kernel_sets(tables, lowered).items()}
     levels: list[Level] = [first, *(module_level(tables, name, stages[name]) for name in _STAGES)]
     levels.append(loops_level(tables, "tir", stages["tir"], kernels))
-    for name, text in machine_texts(lowered, target).items():
-        levels.append(code_level(tables, name, text, kernels, kernel_symbol("")))
+    for name, out in machine_texts(lowered, target).items():
+        levels.append(code_level(tables, name, out, kernels, kernel_symbol("")))
     executable: VMExecutable = vm_codegen(lowered)[0].get()
     facts.levels = [*levels, bytecode_level(tables, executable)]
     facts.passes = log.runs

@@ -11,7 +11,8 @@ from heddle.driver.page.walk import kernel_calls
 from heddle.ir.module import IRModule
 from heddle.lower.normal_form import is_graph
 from heddle.script.printer import function_lines
-from heddle.support.span import SourceSpan
+from heddle.support.span import SourceSpan, Span
+from heddle.support.text import TextBuilder
 from heddle.vm.disasm import instruction_text
 from heddle.vm.executable import Executable
 
@@ -55,26 +56,29 @@ def loops_level(tables: Tables, name: str, mod: IRModule, kernels: Mapping[str, 
     return Level(name, listings)
 
 
-def code_level(tables: Tables, name: str, text: str, kernels: Mapping[str, int], prefix: str) -> Level:
+def code_level(tables: Tables, name: str, out: TextBuilder, kernels: Mapping[str, int], prefix: str) -> Level:
     """The text of a code generator, by function. `prefix` is what symbols of kernels begin with."""
     listings = []
-    for function, lines in _functions(text, _STARTS.get(name)):
+    for function, lines, spans in _functions(out, _STARTS.get(name)):
         kernel = kernel_named(function.removeprefix(prefix), kernels)
-        listings.append(tables.listing(function, lines, (), kernel, kernels.get(kernel)))
+        listings.append(tables.listing(function, lines, spans, kernel, kernels.get(kernel)))
     return Level(name, listings)
 
 
-def _functions(text: str, start: re.Pattern[str] | None) -> Iterator[tuple[str, Sequence[str]]]:
-    name, lines = _BEFORE, list[str]()
-    for line in text.split("\n"):
+def _functions(
+    out: TextBuilder, start: re.Pattern[str] | None
+) -> Iterator[tuple[str, Sequence[str], Sequence[Span | None]]]:
+    name, lines, spans = _BEFORE, list[str](), list[Span | None]()
+    for line, span in zip(out.build().split("\n"), out.spans, strict=True):
         found = None if start is None else start.match(line)
         if found is not None:
             if any(lines):
-                yield name, lines
-            name, lines = found[1], []
+                yield name, lines, spans
+            name, lines, spans = found[1], [], []
         lines.append(line)
+        spans.append(span)
     if any(lines):
-        yield name, lines
+        yield name, lines, spans
 
 
 def kernel_named(function: str, kernels: Mapping[str, int]) -> str:
