@@ -16,11 +16,12 @@ from heddle.driver.models import find_model, import_model
 from heddle.driver.page import PageOptions, collect, render
 from heddle.driver.page.facts import Facts, GraphNode, Listing, Mark, Span
 from heddle.driver.page.levels import code_level
-from heddle.driver.page.run import nested
+from heddle.driver.page.run import nested, run_facts
 from heddle.driver.page.tables import Tables
 from heddle.driver.run import CompileOptions, compile_to_file
 from heddle.driver.session import Session
 from heddle.driver.stages import STAGES, stage_text
+from heddle.runtime.profiling import PartEvent, Report, TraceEvent
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import ModelSpan, derive
 from tests.page_models import HOSTILE, TEXTS, hostile_text, write_lstm, write_text
@@ -227,6 +228,22 @@ def test_a_run_has_times_of_every_kernel(tmp_path: Path) -> None:
     assert set(kernels) <= names
     linked = [span for span in run.spans if span.name in kernels]
     assert linked and all(facts.sets[span.set] for span in linked)
+
+
+def test_each_thread_of_the_pool_has_a_row() -> None:
+    report = Report([], 100_000, num_threads=3, num_dropped_parts=2)
+    report.events = [TraceEvent("exp", False, 1000, 9000, 0, "main:0", "m.py:1:1")]
+    report.parts = [
+        PartEvent(thread, "exp", 2000 + thread, 7000, thread, 1, "main:0", "m.py:1:1") for thread in (0, 1)
+    ]
+    facts = Facts("m")
+    run = run_facts(Tables(facts), report, {})
+    assert run.threads == ["virtual machine", "calling thread", "worker 1", "worker 2"]
+    assert run.num_dropped_parts == 2
+    rows = [(span.name, span.thread, span.start_us, span.duration_us, span.depth) for span in run.spans]
+    assert rows == [("exp", 0, 1.0, 9.0, 0), ("exp", 1, 2.0, 7.0, 0), ("exp", 2, 2.001, 7.0, 0)]
+    assert [facts.sets[span.set] for span in run.spans] == [[0]] * 3
+    assert run_facts(Tables(Facts("m")), Report([], 1), {}).threads == ["virtual machine"]
 
 
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
