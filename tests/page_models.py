@@ -101,6 +101,24 @@ class Module:
         return c
 """
 )
+TWICE = (
+    _HEAD
+    + """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((64, 33), "float32")):
+        with R.dataflow():
+            a = R.nn.softmax(x)
+            b = R.sqrt(R.add(a, a))
+            c = R.nn.softmax(b)
+            d = R.sqrt(R.add(c, c))
+            e = R.nn.softmax(d)
+            f = R.nn.relu(R.add(e, e))
+            R.output(f)
+        return f
+"""
+)
 RELAY = (
     '#[version = "0.0.5"]\n'
     "def @scale(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] { %x * 2f }\n"
@@ -112,6 +130,7 @@ TEXTS = {
     "attention.py": ATTENTION,
     "control.py": CONTROL,
     "chain.py": CHAIN,
+    "twice.py": TWICE,
     "empty.py": EMPTY,
     "loops.py": LOOPS,
     "net.relay": RELAY,
