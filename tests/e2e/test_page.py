@@ -131,7 +131,7 @@ def hostile_facts() -> Facts:
     sets = [tables.set(ModelSpan(name, name, name)) for name in HOSTILE]
     nodes = [GraphNode("call", name, name, name, found) for name, found in zip(HOSTILE, sets, strict=True)]
     facts.graphs = [Graph(HOSTILE[0], nodes, [], [])]
-    facts.levels = [model_level(tables, HOSTILE[0]), code_level(tables, "llvm", hostile_text(), {}, "")]
+    facts.levels = [model_level(tables, HOSTILE[0]), code_level(tables, "llvm", hostile_text(), {}, {}, "")]
     facts.passes = [PassRun(HOSTILE[0], 0.0, [Change(HOSTILE[0], None, tables.text(HOSTILE))])]
     facts.notes = list(HOSTILE)
     return facts

@@ -139,6 +139,38 @@ def test_instructions_of_a_fused_kernel_are_linked_to_their_own_nodes(tmp_path: 
             assert found and all(places == [place] for places in found), (name, stage)
 
 
+def test_the_lines_of_a_shared_kernel_are_linked_to_the_nodes_of_all_its_calls(tmp_path: Path) -> None:
+    """Three kernels of equal loop functions, two of them the same kernel."""
+    twice = find_model(str(write_text(tmp_path, "twice.py")))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    facts = collect(twice, PageOptions(with_run=False, target=target))
+    check_tables(facts)
+    nodes = facts.graphs[0].nodes
+    softmax, sqrt = (
+        [place for node in nodes if node.label == label for place in facts.sets[node.set]]
+        for label in ("nn.softmax", "sqrt")
+    )
+    first, second, third = [group.kernel for group in facts.graphs[0].groups]
+    assert first == second != third and (len(softmax), len(sqrt)) == (3, 2)
+    assert places_of_lines(facts, "scheduled", first, "sqrt") == [sqrt]
+    for stage, divide, root in (("llvm", "fdiv", "sqrt"), ("asm", "div[ps]s", "sqrt[ps]s")):
+        assert places_of_lines(facts, stage, first, divide) == [softmax[:2]], stage
+        assert places_of_lines(facts, stage, first, root) == [sqrt], stage
+        assert places_of_lines(facts, stage, third, divide) == [softmax[2:]], stage
+
+
+def places_of_lines(facts: Facts, stage: str, kernel: str, word: str) -> list[list[int]]:
+    """The places of all lines of a kernel that match a word, each set once."""
+    found: list[list[int]] = []
+    for listing in level(facts, stage).values():
+        sets = {line: mark.set for mark in listing.marks for line in lines_of(mark)}
+        for number, line in enumerate(facts.texts[listing.text]):
+            if listing.kernel == kernel and number in sets and re.search(word, facts.lines[line]):
+                places = facts.sets[sets[number]]
+                found += [] if places in found else [places]
+    return found
+
+
 def lines_of(mark: Mark) -> range:
     return range(mark.first, mark.last + 1)
 
@@ -305,7 +337,7 @@ def hostile_facts() -> Facts:
     facts = Facts(" ".join(HOSTILE))
     tables = Tables(facts)
     spans = [ModelSpan("m.onnx", name, name) for name in HOSTILE]
-    facts.levels = [code_level(tables, "llvm", hostile_text(), {}, "")]
+    facts.levels = [code_level(tables, "llvm", hostile_text(), {}, {}, "")]
     tables.set(derive("FuseOps", *spans))
     return facts
 

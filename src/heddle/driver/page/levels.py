@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from heddle.driver.page.facts import Level, Listing, Mark
 from heddle.driver.page.tables import Tables
-from heddle.driver.page.walk import kernel_calls
+from heddle.driver.page.walk import kernel_calls, shared_places, spread
 from heddle.ir.module import IRModule
 from heddle.lower.normal_form import is_graph
 from heddle.script.printer import function_lines
@@ -22,19 +22,22 @@ _STARTS = {
     "c": re.compile(r"(?:static )?\w[\w ]*[ *]([A-Za-z_]\w*)\([^;]*\{$"),
 }
 """The line that begins a function, and its name, in the texts of code generators."""
+Shared = Mapping[str, Mapping[Span, Span]]
+"""By kernel, what its places stand for: see `shared_places`."""
 _BEFORE = "(before functions)"
 """The name of what stands before the first function of such a text."""
 
 
 def module_level(tables: Tables, name: str, mod: IRModule) -> Level:
     """The functions of a module."""
-    callers = kernel_sets(tables, mod)
+    callers, shared = kernel_sets(tables, mod), shared_places(mod)
     listings = []
     for var, func in mod.functions.items():
         whole = tables.union([tables.set(func.span), *callers.get(var.name_hint, ())])
         kernel = "" if is_graph(func) else var.name_hint
         out = function_lines(func, var.name_hint, [])
-        listings.append(tables.written(var.name_hint, out, kernel, whole))
+        spans = spread(out.spans, shared.get(kernel, {}))
+        listings.append(tables.listing(var.name_hint, out.build().split("\n"), spans, kernel, whole))
     return Level(name, listings)
 
 
@@ -46,21 +49,27 @@ def kernel_sets(tables: Tables, mod: IRModule) -> dict[str, list[int]]:
     return found
 
 
-def loops_level(tables: Tables, name: str, mod: IRModule, kernels: Mapping[str, int]) -> Level:
+def loops_level(
+    tables: Tables, name: str, mod: IRModule, kernels: Mapping[str, int], shared: Shared
+) -> Level:
     """Loop functions that nothing in their module calls; `kernels` holds the sets of places of kernels."""
     listings = []
     for var, func in mod.functions.items():
         kernel = kernel_named(var.name_hint, kernels)
         out = function_lines(func, var.name_hint, [])
-        listings.append(tables.written(var.name_hint, out, kernel, kernels.get(kernel)))
+        lines, spans = out.build().split("\n"), spread(out.spans, shared.get(kernel, {}))
+        listings.append(tables.listing(var.name_hint, lines, spans, kernel, kernels.get(kernel)))
     return Level(name, listings)
 
 
-def code_level(tables: Tables, name: str, out: TextBuilder, kernels: Mapping[str, int], prefix: str) -> Level:
+def code_level(
+    tables: Tables, name: str, out: TextBuilder, kernels: Mapping[str, int], shared: Shared, prefix: str
+) -> Level:
     """The text of a code generator, by function. `prefix` is what symbols of kernels begin with."""
     listings = []
     for function, lines, spans in _functions(out, _STARTS.get(name)):
         kernel = kernel_named(function.removeprefix(prefix), kernels)
+        spans = spread(spans, shared.get(kernel, {}))
         listings.append(tables.listing(function, lines, spans, kernel, kernels.get(kernel)))
     return Level(name, listings)
 
