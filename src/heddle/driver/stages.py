@@ -42,6 +42,7 @@ from heddle.relax.metadata import write_weights
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes
+from heddle.support.span import places_text
 from heddle.support.text import TextBuilder
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
@@ -91,7 +92,8 @@ def stage_text(
     with_sources: bool = False,
     precision: str = "fp32",
 ) -> str:
-    """The text of a stage, of one function where one is named; of bytecode on request with the model's nodes.
+    """The text of a stage, of one function where one is named; of bytecode and machine code on request with
+    the model's nodes.
 
     Raises: UsageError D0301 for an unknown stage, D0102 for a function that the stage does not have.
     """
@@ -105,7 +107,7 @@ def stage_text(
         return str(_only(mod, function))
     modules = stage_modules(mod, target, precision)
     if stage in MACHINE_STAGES:
-        return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
+        return _machine_text(_only(_loops(modules["lowered"]), function), stage, target, with_sources)
     if stage == "bytecode":
         return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(with_sources), function)
     if stage == "memory":
@@ -176,7 +178,7 @@ def _loops(mod: IRModule) -> IRModule:
     )
 
 
-def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
+def _machine_text(loops: IRModule, stage: str, target: Any, with_sources: bool) -> str:
     chosen = as_target(target)
     made = backend_of(chosen).stages
     if stage not in made:
@@ -185,6 +187,10 @@ def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
             f"target kind {chosen.kind.name!r} has no stage {stage!r}: it has {', '.join(made)}",
             help="--target names the target",
         )
+    if with_sources:
+        out = machine_texts(loops, chosen)[stage]
+        lines = zip(out.build().split("\n"), map(places_text, out.spans), strict=True)
+        return "\n".join(f"{line}  ; {place}" if place else line for line, place in lines)
     return made[stage](generate_text(_named_loops(loops), chosen)[0], chosen)
 
 

@@ -159,6 +159,16 @@ def test_the_lines_of_a_shared_kernel_are_linked_to_the_nodes_of_all_its_calls(t
         assert places_of_lines(facts, stage, third, divide) == [softmax[2:]], stage
 
 
+def test_stages_of_machine_code_name_the_nodes_on_request(tmp_path: Path) -> None:
+    mod = import_model(find_model(str(write_text(tmp_path, "chain.py"))))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    for stage, word in (("llvm", "fadd"), ("asm", "addps")):
+        plain, named = (stage_text(mod, stage, target, with_sources=told) for told in (False, True))
+        assert [line.split("  ; ")[0] for line in named.split("\n")] == plain.split("\n")
+        lines = [line for line in named.split("\n") if re.search(rf"\b{word}\b", line)]
+        assert lines and all(line.endswith("chain.py:8:13") for line in lines)
+
+
 def places_of_lines(facts: Facts, stage: str, kernel: str, word: str) -> list[list[int]]:
     """The places of all lines of a kernel that match a word, each set once."""
     found: list[list[int]] = []
