@@ -1,8 +1,8 @@
 """Which thread ran which part of a parallel loop, and when: recorded while somebody takes a profile.
 
 The native pool writes parts into memory of a fixed size (`native/source/part_log.py`). Its times are cycles;
-two readings of both clocks, one at each end, make nanoseconds of them. Loops that are too small for more than
-one thread have no parts.
+two readings of both clocks, one at each end, make nanoseconds of them. Loops that are worth a single thread
+have no parts.
 """
 
 from __future__ import annotations

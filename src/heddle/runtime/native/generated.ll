@@ -1236,127 +1236,134 @@ then.38:
   %v.80 = load i64, ptr %indices_at.79
   %v.81 = add i64 %v.80, %extent_wish
   store i64 %v.81, ptr %indices_at.79
-  %cycles_at.84 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.85 = load i64, ptr %cycles_at.84
-  %indices_at.86 = getelementptr i8, ptr %me.21, i64 656
-  %indices.87 = load i64, ptr %indices_at.86
-  %cycles_at.88 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.88
-  %indices_at.89 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.89
-  %v.93 = icmp ne i64 %indices.87, 0
-  br i1 %v.93, label %then.90, label %after.92
-then.90:
-  %v.96 = ptrtoint ptr %fn to i64
-  %v.97 = lshr i64 %v.96, 4
-  %v.98 = and i64 %v.97, 63
-  %at.99 = getelementptr [24 x i8], ptr @costs, i64 %v.98
-  store ptr %fn, ptr %at.99
-  %rate_at.100 = getelementptr i8, ptr %at.99, i64 8
-  %v.101 = shl i64 %cycles.85, 10
-  %v.102 = udiv i64 %v.101, %indices.87
-  store i64 %v.102, ptr %rate_at.100
-  br label %after.92
-after.92:
+  %log.82 = load atomic ptr, ptr @part_log acquire, align 8
+  %v.86 = icmp ne ptr %log.82, null
+  br i1 %v.86, label %then.83, label %after.85
+then.83:
+  call void @note_part(ptr %log.82, ptr %me.21, ptr %me.21, i64 0, i64 %extent_wish, i64 %start.70)
+  br label %after.85
+after.85:
+  %cycles_at.89 = getelementptr i8, ptr %me.21, i64 648
+  %cycles.90 = load i64, ptr %cycles_at.89
+  %indices_at.91 = getelementptr i8, ptr %me.21, i64 656
+  %indices.92 = load i64, ptr %indices_at.91
+  %cycles_at.93 = getelementptr i8, ptr %me.21, i64 648
+  store i64 0, ptr %cycles_at.93
+  %indices_at.94 = getelementptr i8, ptr %me.21, i64 656
+  store i64 0, ptr %indices_at.94
+  %v.98 = icmp ne i64 %indices.92, 0
+  br i1 %v.98, label %then.95, label %after.97
+then.95:
+  %v.101 = ptrtoint ptr %fn to i64
+  %v.102 = lshr i64 %v.101, 4
+  %v.103 = and i64 %v.102, 63
+  %at.104 = getelementptr [24 x i8], ptr @costs, i64 %v.103
+  store ptr %fn, ptr %at.104
+  %rate_at.105 = getelementptr i8, ptr %at.104, i64 8
+  %v.106 = shl i64 %cycles.90, 10
+  %v.107 = udiv i64 %v.106, %indices.92
+  store i64 %v.107, ptr %rate_at.105
+  br label %after.97
+after.97:
   br label %run_owned_end.32
 after.40:
-  %v.105 = load atomic i32, ptr @num_threads monotonic, align 4
-  %need.106 = sub i32 %v.105, 1
-  %v.110 = load i32, ptr @num_workers
-  %v.111 = icmp ult i32 %v.110, %need.106
-  br i1 %v.111, label %then.107, label %after.109
-then.107:
-  call void @start_workers(i32 %need.106)
-  br label %after.109
-after.109:
-  %is_inside_at.112 = getelementptr i8, ptr %me.21, i64 512
-  store i32 1, ptr %is_inside_at.112
+  %v.110 = load atomic i32, ptr @num_threads monotonic, align 4
+  %need.111 = sub i32 %v.110, 1
+  %v.115 = load i32, ptr @num_workers
+  %v.116 = icmp ult i32 %v.115, %need.111
+  br i1 %v.116, label %then.112, label %after.114
+then.112:
+  call void @start_workers(i32 %need.111)
+  br label %after.114
+after.114:
+  %is_inside_at.117 = getelementptr i8, ptr %me.21, i64 512
+  store i32 1, ptr %is_inside_at.117
   call void @set_order(ptr %fn, i64 %extent_wish, i64 %parts.13, i64 %grain.6, i1 %sweeps.7)
   store ptr %fn, ptr @job
-  %ctx_at.115 = getelementptr i8, ptr @job, i64 8
-  store ptr %ctx, ptr %ctx_at.115
-  %extent_at.116 = getelementptr i8, ptr @job, i64 16
-  store i64 %extent_wish, ptr %extent_at.116
-  %owner_at.117 = getelementptr i8, ptr @job, i64 40
-  store ptr %me.21, ptr %owner_at.117
-  %log_at.118 = getelementptr i8, ptr @job, i64 48
-  %v.119 = load atomic ptr, ptr @part_log acquire, align 8
-  store ptr %v.119, ptr %log_at.118
-  %status_at.120 = getelementptr i8, ptr @job, i64 56
-  store atomic i32 0, ptr %status_at.120 monotonic, align 4
+  %ctx_at.120 = getelementptr i8, ptr @job, i64 8
+  store ptr %ctx, ptr %ctx_at.120
+  %extent_at.121 = getelementptr i8, ptr @job, i64 16
+  store i64 %extent_wish, ptr %extent_at.121
+  %owner_at.122 = getelementptr i8, ptr @job, i64 40
+  store ptr %me.21, ptr %owner_at.122
+  %log_at.123 = getelementptr i8, ptr @job, i64 48
+  %v.124 = load atomic ptr, ptr @part_log acquire, align 8
+  store ptr %v.124, ptr %log_at.123
+  %status_at.125 = getelementptr i8, ptr @job, i64 56
+  store atomic i32 0, ptr %status_at.125 monotonic, align 4
   store atomic i64 0, ptr @done monotonic, align 8
-  %v.121 = load atomic i64, ptr @ticket monotonic, align 8
-  %generation.122 = lshr i64 %v.121, 32
-  %v.123 = add i64 %generation.122, 1
-  %v.124 = shl i64 %v.123, 32
-  %v.125 = shl i64 %parts.13, 16
-  %v.126 = or i64 %v.124, %v.125
-  store atomic i64 %v.126, ptr @ticket seq_cst, align 8
-  %v.130 = load atomic i32, ptr @sleepers seq_cst, align 4
-  %v.131 = icmp ne i32 %v.130, 0
-  br i1 %v.131, label %then.127, label %after.129
-then.127:
-  %start.132 = call i64 @llvm.readcyclecounter()
-  %v.133 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.134 = call i32 @pthread_cond_broadcast(ptr @work_ready)
-  %v.135 = call i32 @pthread_mutex_unlock(ptr @lock)
-  %v.136 = call i64 @llvm.readcyclecounter()
-  %v.137 = sub i64 %v.136, %start.132
-  %before.140 = load i64, ptr @wake_cycles
-  %v.141 = shl i64 %before.140, 1
-  %v.142 = call i64 @llvm.umin.i64(i64 %v.137, i64 %v.141)
-  %v.143 = add i64 %before.140, %v.142
-  %mean.144 = lshr i64 %v.143, 1
-  %v.145 = icmp eq i64 %before.140, 0
-  %v.146 = select i1 %v.145, i64 %v.137, i64 %mean.144
-  store i64 %v.146, ptr @wake_cycles
-  br label %after.129
-after.129:
+  %v.126 = load atomic i64, ptr @ticket monotonic, align 8
+  %generation.127 = lshr i64 %v.126, 32
+  %v.128 = add i64 %generation.127, 1
+  %v.129 = shl i64 %v.128, 32
+  %v.130 = shl i64 %parts.13, 16
+  %v.131 = or i64 %v.129, %v.130
+  store atomic i64 %v.131, ptr @ticket seq_cst, align 8
+  %v.135 = load atomic i32, ptr @sleepers seq_cst, align 4
+  %v.136 = icmp ne i32 %v.135, 0
+  br i1 %v.136, label %then.132, label %after.134
+then.132:
+  %start.137 = call i64 @llvm.readcyclecounter()
+  %v.138 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.139 = call i32 @pthread_cond_broadcast(ptr @work_ready)
+  %v.140 = call i32 @pthread_mutex_unlock(ptr @lock)
+  %v.141 = call i64 @llvm.readcyclecounter()
+  %v.142 = sub i64 %v.141, %start.137
+  %before.145 = load i64, ptr @wake_cycles
+  %v.146 = shl i64 %before.145, 1
+  %v.147 = call i64 @llvm.umin.i64(i64 %v.142, i64 %v.146)
+  %v.148 = add i64 %before.145, %v.147
+  %mean.149 = lshr i64 %v.148, 1
+  %v.150 = icmp eq i64 %before.145, 0
+  %v.151 = select i1 %v.150, i64 %v.142, i64 %mean.149
+  store i64 %v.151, ptr @wake_cycles
+  br label %after.134
+after.134:
   call void @drain(ptr %me.21, ptr @owner_cpu)
   call void @wait_for_parts(i64 %parts.13)
-  %cycles_at.149 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.150 = load i64, ptr %cycles_at.149
-  %indices_at.151 = getelementptr i8, ptr %me.21, i64 656
-  %indices.152 = load i64, ptr %indices_at.151
-  %cycles_at.153 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.153
-  %indices_at.154 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.154
-  %v.158 = icmp ne i64 %indices.152, 0
-  br i1 %v.158, label %then.155, label %after.157
-then.155:
-  %v.161 = ptrtoint ptr %fn to i64
-  %v.162 = lshr i64 %v.161, 4
-  %v.163 = and i64 %v.162, 63
-  %at.164 = getelementptr [24 x i8], ptr @costs, i64 %v.163
-  store ptr %fn, ptr %at.164
-  %rate_at.165 = getelementptr i8, ptr %at.164, i64 8
-  %v.166 = shl i64 %cycles.150, 10
-  %v.167 = udiv i64 %v.166, %indices.152
-  store i64 %v.167, ptr %rate_at.165
-  br label %after.157
-after.157:
-  %is_inside_at.168 = getelementptr i8, ptr %me.21, i64 512
-  store i32 0, ptr %is_inside_at.168
-  %status_at.169 = getelementptr i8, ptr @job, i64 56
-  %status.170 = load atomic i32, ptr %status_at.169 monotonic, align 4
-  %v.174 = icmp ne i32 %status.170, 0
-  br i1 %v.174, label %then.171, label %after.173
-then.171:
-  %error_at.175 = getelementptr i8, ptr @job, i64 64
-  call void @llvm.memcpy.p0.p0.i64(ptr %me.21, ptr %error_at.175, i64 512, i1 false)
-  br label %after.173
-after.173:
+  %cycles_at.154 = getelementptr i8, ptr %me.21, i64 648
+  %cycles.155 = load i64, ptr %cycles_at.154
+  %indices_at.156 = getelementptr i8, ptr %me.21, i64 656
+  %indices.157 = load i64, ptr %indices_at.156
+  %cycles_at.158 = getelementptr i8, ptr %me.21, i64 648
+  store i64 0, ptr %cycles_at.158
+  %indices_at.159 = getelementptr i8, ptr %me.21, i64 656
+  store i64 0, ptr %indices_at.159
+  %v.163 = icmp ne i64 %indices.157, 0
+  br i1 %v.163, label %then.160, label %after.162
+then.160:
+  %v.166 = ptrtoint ptr %fn to i64
+  %v.167 = lshr i64 %v.166, 4
+  %v.168 = and i64 %v.167, 63
+  %at.169 = getelementptr [24 x i8], ptr @costs, i64 %v.168
+  store ptr %fn, ptr %at.169
+  %rate_at.170 = getelementptr i8, ptr %at.169, i64 8
+  %v.171 = shl i64 %cycles.155, 10
+  %v.172 = udiv i64 %v.171, %indices.157
+  store i64 %v.172, ptr %rate_at.170
+  br label %after.162
+after.162:
+  %is_inside_at.173 = getelementptr i8, ptr %me.21, i64 512
+  store i32 0, ptr %is_inside_at.173
+  %status_at.174 = getelementptr i8, ptr @job, i64 56
+  %status.175 = load atomic i32, ptr %status_at.174 monotonic, align 4
+  %v.179 = icmp ne i32 %status.175, 0
+  br i1 %v.179, label %then.176, label %after.178
+then.176:
+  %error_at.180 = getelementptr i8, ptr @job, i64 64
+  call void @llvm.memcpy.p0.p0.i64(ptr %me.21, ptr %error_at.180, i64 512, i1 false)
+  br label %after.178
+after.178:
   br label %run_owned_end.32
 run_owned_end.32:
-  %result.0.176 = phi i32 [ %v.37, %then.33 ], [ %status.71, %after.92 ], [ %status.170, %after.173 ]
+  %result.0.181 = phi i32 [ %v.37, %then.33 ], [ %status.71, %after.97 ], [ %status.175, %after.178 ]
   store atomic i32 0, ptr @busy release, align 4
-  ret i32 %result.0.176
+  ret i32 %result.0.181
 after.24:
   br label %after.18
 after.18:
-  %v.177 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
-  ret i32 %v.177
+  %v.182 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
+  ret i32 %v.182
 }
 
 ; `retain`, for compiled programs.

@@ -369,6 +369,9 @@ def run_owned(
         set_order(fn, extent, 1, grain, sweeps)
         status = run_chunks(fn, 0, extent, ctx)
         count_cycles(me, start, extent)
+        log = part_log.load(ACQUIRE)
+        if log != null:
+            note_part(log, me, me, 0, extent, start)
         settle_account(me, fn)
         return status
     return run_shared(me, fn, ctx, extent, parts, grain, sweeps)

@@ -1,4 +1,8 @@
-"""Which thread ran which part of a parallel loop, and when: while somebody takes a profile."""
+"""Which thread ran which part of a parallel loop, and when: while somebody takes a profile.
+
+A loop that is worth several threads, but not waking them, is one part of its caller's. One that is worth a
+single thread is not written down.
+"""
 
 from heddle.runtime.native.abi import Thread
 from heddle.runtime.native.part_layout import PartLog
