@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from heddle.support.text import TextBuilder
+
 _HEAD = "# from heddle.script import ir as I, relax as R, tir as T\n"
 CNN = (
     _HEAD
@@ -84,6 +86,39 @@ class Module:
             b[i] = a[i] * T.float32(2)
 """
 )
+CHAIN = (
+    _HEAD
+    + """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((64, 33), "float32"), y: R.Tensor((33,), "float32")):
+        with R.dataflow():
+            a = R.add(x, y)
+            b = R.nn.relu(a)
+            c = R.multiply(b, x)
+            R.output(c)
+        return c
+"""
+)
+TWICE = (
+    _HEAD
+    + """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((64, 33), "float32")):
+        with R.dataflow():
+            a = R.nn.softmax(x)
+            b = R.sqrt(R.add(a, a))
+            c = R.nn.softmax(b)
+            d = R.sqrt(R.add(c, c))
+            e = R.nn.softmax(d)
+            f = R.nn.relu(R.add(e, e))
+            R.output(f)
+        return f
+"""
+)
 RELAY = (
     '#[version = "0.0.5"]\n'
     "def @scale(%x: Tensor[(2, 3), float32]) -> Tensor[(2, 3), float32] { %x * 2f }\n"
@@ -94,6 +129,8 @@ TEXTS = {
     "cnn.py": CNN,
     "attention.py": ATTENTION,
     "control.py": CONTROL,
+    "chain.py": CHAIN,
+    "twice.py": TWICE,
     "empty.py": EMPTY,
     "loops.py": LOOPS,
     "net.relay": RELAY,
@@ -106,6 +143,14 @@ HOSTILE = (
     "\u202eé",
 )
 """Names of nodes that would be markup, or break texts, where they are not treated as text."""
+
+
+def hostile_text() -> TextBuilder:
+    """A text whose lines are the hostile names."""
+    out = TextBuilder()
+    for name in HOSTILE:
+        out.line(name)
+    return out
 
 
 def write_text(folder: Path, name: str) -> Path:

@@ -22,7 +22,7 @@ export interface Span {
 }
 export interface RunFacts {
   function: string; dims: Record<string, number>; duration_us: number; dispatch_us: number; peak_bytes: number;
-  num_dropped: number; threads: string[]; spans: Span[]; memory: [number, number][];
+  num_dropped: number; num_dropped_parts: number; threads: string[]; spans: Span[]; memory: [number, number][];
 }
 export interface KernelPoint {
   name: string; shapes: number[][]; count: number; time_us: number; flops: number | null; size_bytes: number | null;

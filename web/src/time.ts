@@ -6,6 +6,7 @@ import type { Page, View } from "./page";
 
 const LANE = 20;
 const HEAD = 22;
+const LABEL = 14;
 const MOST_GAPS = 50;
 
 interface Lane { label: string; thread: number; depth: number; top: number }
@@ -24,6 +25,21 @@ export function gapsOf(spans: Span[]): Gap[] {
   return gaps;
 }
 
+/** How much of the time in which parts of parallel loops run each thread runs one: "worker 1 81%". */
+export function sharesOf(run: RunFacts): string {
+  const parts = run.spans.filter((span) => span.thread > 0);
+  let [whole, end] = [0, 0];
+  for (const part of parts) { // in order of their start
+    const last = part.start_us + part.duration_us;
+    whole += Math.max(last - Math.max(part.start_us, end), 0);
+    end = Math.max(end, last);
+  }
+  const busy = run.threads.map(() => 0);
+  for (const part of parts) busy[part.thread] = (busy[part.thread] ?? 0) + part.duration_us;
+  const shares = run.threads.slice(1).map((name, i) => `${name} ${Math.round((100 * (busy[i + 1] ?? 0)) / (whole || 1))}%`);
+  return parts.length ? `; ${micros(whole)} in parallel loops, of which run: ${shares.join(", ")}` : "";
+}
+
 class Timeline {
   readonly canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": "time line", class: "timeline" });
   private readonly lanes: Lane[] = [];
@@ -37,8 +53,9 @@ class Timeline {
     for (const span of run.spans) depths[span.thread] = Math.max(depths[span.thread] ?? 0, span.depth);
     let top = HEAD;
     depths.forEach((most, thread) => {
+      if (thread) top += LABEL;
       for (let depth = 0; depth <= most; depth++, top += LANE) this.lanes.push({ label: depth ? "" : (run.threads[thread] ?? ""), thread, depth, top });
-      top += 8;
+      top += 4;
     });
     this.end = Math.max(run.duration_us, ...run.spans.slice(-1000).map((span) => span.start_us + span.duration_us), 1);
     this.to = this.end;
@@ -140,7 +157,7 @@ class Timeline {
       if (room > 2) pen.fillText(span.name.length > room ? span.name.slice(0, room - 1) + "\u2026" : span.name, left + 3, lane.top + LANE / 2 - 1);
     });
     pen.fillStyle = color("dim");
-    for (const lane of this.lanes) if (lane.label && lane.thread) pen.fillText(lane.label, 2, lane.top + LANE / 2 - 1);
+    for (const lane of this.lanes) if (lane.label && lane.thread) pen.fillText(lane.label, 2, lane.top - LABEL / 2);
   }
 }
 
@@ -159,8 +176,9 @@ export function timeView(page: Page): View {
   const list = new Choice("gaps between calls", (i) => line.show(longest[i]!.start, longest[i]!.length));
   list.fill(longest.map((gap) => el("div", {}, el("b", {}, micros(gap.length)), ` after ${gap.after}, before ${gap.before}`)));
   const dims = Object.entries(run.dims).map(([name, size]) => `${name}=${size}`).join(" ");
-  const facts = `${run.function}${dims ? ` (${dims})` : ""}: ${micros(run.duration_us)}, ${run.spans.length} calls and functions, ${micros(run.dispatch_us)} outside of calls; ${gaps.length} gaps of ${micros(sum)} with the clock's own time`;
-  const dropped = run.num_dropped ? `; ${run.num_dropped} calls more are not shown` : "";
+  const facts = `${run.function}${dims ? ` (${dims})` : ""}: ${micros(run.duration_us)}, ${run.spans.filter((span) => span.thread === 0).length} calls and functions, ${micros(run.dispatch_us)} outside of calls; ${gaps.length} gaps of ${micros(sum)} with the clock's own time${sharesOf(run)}`;
+  const lost = [[run.num_dropped, "calls"], [run.num_dropped_parts, "parts of loops"]] as const;
+  const dropped = lost.map(([count, what]) => (count ? `; ${count} ${what} more are not shown` : "")).join("");
   element.append(el("div", { class: "bar" }, el("span", {}, facts + dropped), status), line.canvas, el("h2", {}, "Longest gaps"), list.element);
   new ResizeObserver(() => line.draw()).observe(line.canvas);
   return {

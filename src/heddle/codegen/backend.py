@@ -13,6 +13,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass
 from heddle.runtime.kernel_module import KernelModule
 from heddle.support.frozen import frozen
+from heddle.support.text import TextBuilder
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule.rules.rule import ScheduleRule
@@ -26,9 +27,10 @@ class Backend:
     functions their loops, in order of preference; `plain_rules` are for programs that shall start soon.
     `loop_passes` go from those to what `emit` takes, which
     gives the text of functions; `text_format` is what `get_source` calls it, and `stages` are the texts that
-    `heddle inspect` makes of it, by name. `build` makes a module of
-    kernels of named functions, with a cache of code where it can use one. `join` puts the machine code of a
-    program's functions, the second argument, beside its kernels, so that they can call each other.
+    `heddle inspect` makes of it, by name. `placed_texts` gives these texts with the place in the model that
+    each line comes from; None where that is not known. `build` makes a module of kernels of named functions,
+    with a cache of code where it can use one. `join` puts the machine code of a program's functions, the
+    second argument, beside its kernels, so that they can call each other.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Backend:
     stages: Mapping[str, Callable[[str, Target], str]]
     build: Callable[[IRModule, Target, KernelCache | None], KernelModule]
     join: Callable[[Sequence[KernelModule], KernelModule, Target], KernelModule]
+    placed_texts: Callable[[Sequence[PrimFunc], Target], Mapping[str, TextBuilder]] | None = None
 
 
 def backend_of(target: Target) -> Backend:

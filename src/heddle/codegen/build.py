@@ -15,10 +15,15 @@ from heddle.tir.nodes import PrimFunc
 
 def generate_text(given: Any, target: Target) -> tuple[str, tuple[str, ...]]:
     """The text (LLVM IR, C) of all PrimFuncs of a module, and the names of the kernels."""
-    mod = lower(as_module(given), target)
-    funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
+    funcs = lowered_functions(given, target)
     names = tuple(str(func.attrs["global_symbol"]) for func in funcs if is_entry(func))
     return backend_of(target).emit(funcs, target), names
+
+
+def lowered_functions(given: Any, target: Target) -> list[PrimFunc]:
+    """All PrimFuncs of a module as the target's emitter takes them."""
+    mod = lower(as_module(given), target)
+    return [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
 
 
 def build(given: Any, target: Target | str | None = None, cache: KernelCache | None = None) -> KernelModule:

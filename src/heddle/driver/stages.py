@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from heddle.codegen.backend import backend_of
-from heddle.codegen.build import generate_text
+from heddle.codegen.build import generate_text, lowered_functions
 from heddle.codegen.functions import named
 from heddle.codegen.pipeline import lower
 from heddle.driver.codes import D0102, D0106, D0301
@@ -42,7 +42,8 @@ from heddle.relax.metadata import write_weights
 from heddle.script.printer import module_script
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.files import check_replaceable, write_bytes
-from heddle.target import Target
+from heddle.support.span import places_text
+from heddle.support.text import TextBuilder
 from heddle.tir.nodes import CHECK_BOUNDS, PrimFunc
 
 MACHINE_STAGES = ("llvm", "asm", "c")
@@ -91,7 +92,8 @@ def stage_text(
     with_sources: bool = False,
     precision: str = "fp32",
 ) -> str:
-    """The text of a stage, of one function where one is named; of bytecode on request with the model's nodes.
+    """The text of a stage, of one function where one is named; of bytecode and machine code on request with
+    the model's nodes.
 
     Raises: UsageError D0301 for an unknown stage, D0102 for a function that the stage does not have.
     """
@@ -105,7 +107,7 @@ def stage_text(
         return str(_only(mod, function))
     modules = stage_modules(mod, target, precision)
     if stage in MACHINE_STAGES:
-        return _machine_text(_only(_loops(modules["lowered"]), function), stage, target)
+        return _machine_text(_only(_loops(modules["lowered"]), function), stage, target, with_sources)
     if stage == "bytecode":
         return bytecode_text(vm_codegen(modules["lowered"])[0].get().as_text(with_sources), function)
     if stage == "memory":
@@ -176,7 +178,7 @@ def _loops(mod: IRModule) -> IRModule:
     )
 
 
-def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
+def _machine_text(loops: IRModule, stage: str, target: Any, with_sources: bool) -> str:
     chosen = as_target(target)
     made = backend_of(chosen).stages
     if stage not in made:
@@ -185,21 +187,32 @@ def _machine_text(loops: IRModule, stage: str, target: Any) -> str:
             f"target kind {chosen.kind.name!r} has no stage {stage!r}: it has {', '.join(made)}",
             help="--target names the target",
         )
-    return made[stage](_code(loops, chosen), chosen)
+    if with_sources:
+        out = machine_texts(loops, chosen)[stage]
+        lines = zip(out.build().split("\n"), map(places_text, out.spans), strict=True)
+        return "\n".join(f"{line}  ; {place}" if place else line for line, place in lines)
+    return made[stage](generate_text(_named_loops(loops), chosen)[0], chosen)
 
 
-def machine_texts(lowered: IRModule, target: Any = None) -> dict[str, str]:
+def machine_texts(lowered: IRModule, target: Any = None) -> Mapping[str, TextBuilder]:
     """The text of each stage that the target's code generator makes, of all loop functions of a module that
-    went through the pipeline."""
+    went through the pipeline, with the places of its lines where they are known."""
     chosen = as_target(target)
-    code = _code(_loops(lowered), chosen)
-    return {stage: make(code, chosen) for stage, make in backend_of(chosen).stages.items()}
+    backend, loops = backend_of(chosen), _named_loops(_loops(lowered))
+    if backend.placed_texts is not None:
+        return backend.placed_texts(lowered_functions(loops, chosen), chosen)
+    made = {stage: TextBuilder() for stage in backend.stages}
+    code = generate_text(loops, chosen)[0]
+    for stage, out in made.items():
+        for line in backend.stages[stage](code, chosen).split("\n"):
+            out.line(line)
+    return made
 
 
-def _code(loops: IRModule, target: Target) -> str:
-    """What the target's code generator makes of loop functions."""
-    table = {var: named(var, func) for var, func in loops.functions.items() if isinstance(func, PrimFunc)}
-    return generate_text(loops.with_functions(table), target)[0]
+def _named_loops(loops: IRModule) -> IRModule:
+    return loops.with_functions(
+        {var: named(var, func) for var, func in loops.functions.items() if isinstance(func, PrimFunc)}
+    )
 
 
 def memory_text(mod: IRModule) -> str:

@@ -198,7 +198,8 @@ class _Merger:
         if len(value.args) > 2 and isinstance(value.args[2], ShapeExpr):
             scalars += value.args[2].values
         values = tuple(substitute(scalar, self.symbols) for scalar in scalars)
-        self.stmts.append(self.merged.body(callee, [TensorPlace(buffer) for buffer in actual], values))
+        places = [TensorPlace(buffer) for buffer in actual]
+        self.stmts.append(self.merged.body(callee, places, values, value.span))
 
     def _place_of_result(self, call: Call) -> int | None:
         """Which of the tensors of an in-place call takes its result; None where the result has memory of its

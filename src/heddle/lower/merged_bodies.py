@@ -10,11 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from heddle.ir.node import replace
+from heddle.ir.node import map_children, replace
+from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.support.frozen import frozen
 from heddle.support.names import NameSupply
+from heddle.support.span import Span
 from heddle.tir.fresh_definitions import with_fresh_definitions
 from heddle.tir.nodes import (
     Buffer,
@@ -59,9 +61,16 @@ class MergedBodies:
     buffer_names: NameSupply = field(default_factory=NameSupply)
     allocated: list[Buffer] = field(default_factory=list)
 
-    def body(self, callee: PrimFunc, operands: Sequence[Operand], scalars: Sequence[PrimExpr]) -> Stmt:
+    def body(
+        self,
+        callee: PrimFunc,
+        operands: Sequence[Operand],
+        scalars: Sequence[PrimExpr],
+        span: Span | None = None,
+    ) -> Stmt:
         """What a callee does to its tensors, which `operands` are in order, with these values of its other
-        parameters."""
+        parameters. `span` is the place of the call: equal calls share a callee, which has the place of the
+        first one."""
         root = with_fresh_definitions(root_block(callee))
         variables: dict[PrimVar, PrimExpr] = {}
         places: dict[Buffer, TensorPlace] = {}
@@ -81,7 +90,10 @@ class MergedBodies:
         for buffer in root.alloc_buffers:
             self.allocated.append(copier.renamed(buffer, self.buffer_names.fresh(buffer.name)))
         copied: Stmt = copier.visit(root.body)
-        return copied
+        if span is None or callee.span is None or span == callee.span:
+            return copied
+        moved: Stmt = _Mover(callee.span, span).visit(copied)
+        return moved
 
     def copy(self, source: TensorPlace | PrimExpr, out: TensorPlace, hint: str) -> Stmt:
         """The elements of one place, or a number, to another place of its sizes."""
@@ -93,6 +105,20 @@ class MergedBodies:
         value = BufferLoad(source.buffer, (*source.at, *index)) if isinstance(source, TensorPlace) else source
         store = BufferStore(out.buffer, value, (*out.at, *index))
         return loop_nest(axes, store, self.block_names.fresh(hint))
+
+
+class _Mover(Rewriter):
+    """Gives all that comes from one place another one."""
+
+    def __init__(self, old: Span, new: Span) -> None:
+        self._old, self._new = old, new
+
+    def visit(self, node: Any) -> Any:
+        if isinstance(node, (PrimVar, Buffer)):
+            return node
+        made = map_children(node, self.visit)
+        is_there = node.span is self._old or node.span == self._old
+        return replace(made, span=self._new) if is_there else made
 
 
 class _Copier(StmtSubstituter):

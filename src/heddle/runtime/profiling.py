@@ -16,6 +16,8 @@ from typing import Any
 from heddle.support.frozen import frozen
 
 Shapes = tuple[tuple[int, ...], ...]
+_FIRST_PARTS_TID = 2
+"""The thread of the first row of parts in a trace; the machine's own is 1."""
 
 
 @dataclass(slots=True)
@@ -65,13 +67,31 @@ class TraceEvent:
     argument_text: str = ""
 
 
+@frozen
+class PartEvent:
+    """A part of a parallel loop on the time line of a thread of the pool: `size` indices from `begin` on.
+    Thread 0 is the one that called the loop. `name`, `place` and `source` are those of the call that the loop
+    is of, empty where that is not known."""
+
+    thread: int
+    name: str
+    start_ns: int
+    duration_ns: int
+    begin: int
+    size: int
+    place: str = ""
+    source: str | None = None
+
+
 @dataclass(slots=True)
 class Report:
     """A profiled run.
 
     `duration_ns` is the run without the profiler's own bookkeeping; what of it lies outside of all calls is
     `dispatch_ns`: the machine itself. `events` holds the first calls, `num_dropped_events` counts those
-    after the limit. `bytes_in_use` are samples (ns since the start, bytes on loan) after each allocation.
+    after the limit. `parts` are what the `num_threads` threads of the pool ran of parallel loops; there were
+    more parts by `num_dropped_parts`.
+    `bytes_in_use` are samples (ns since the start, bytes on loan) after each allocation.
     """
 
     calls: list[CallRow]
@@ -83,6 +103,9 @@ class Report:
     events: list[TraceEvent] = field(default_factory=list)
     num_dropped_events: int = 0
     bytes_in_use: list[tuple[int, int]] = field(default_factory=list)
+    parts: list[PartEvent] = field(default_factory=list)
+    num_dropped_parts: int = 0
+    num_threads: int = 1
 
     @property
     def calls_ns(self) -> int:
@@ -111,6 +134,13 @@ class Report:
     def ranked(self, sort: bool = True) -> list[CallRow]:
         """Rows by duration, the longest first; else in order of first call."""
         return sorted(self.calls, key=lambda row: -row.duration_ns) if sort else list(self.calls)
+
+    def part_rows(self) -> list[str]:
+        """What the rows of threads are called, by their numbers; none where no loop ran in parts."""
+        if not self.parts:
+            return []
+        count = max(self.num_threads, 1 + max(part.thread for part in self.parts))
+        return ["calling thread", *(f"worker {number}" for number in range(1, count))]
 
     # Text
 
@@ -213,14 +243,26 @@ class Report:
     def chrome_trace(self) -> dict[str, Any]:
         """The run in the Trace Event Format that chrome://tracing and Perfetto read (`json.dump` it).
 
-        Calls and functions are complete events ("X"), memory on loan is a counter ("C"); metadata events
-        ("M") name process and thread. Times are microseconds.
+        Calls and functions are complete events ("X"), and so are parts of parallel loops, each thread's in a
+        row of its own; memory on loan is a counter ("C"); metadata events ("M") name process and threads.
+        Times are microseconds.
         """
         events: list[dict[str, Any]] = [
             {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "heddle"}},
             {"name": "thread_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "virtual machine"}},
         ]
-        events += _complete_events(self.events)
+        events += [
+            {
+                "name": "thread_name",
+                "ph": "M",
+                "pid": 1,
+                "tid": _FIRST_PARTS_TID + thread,
+                "args": {"name": name},
+            }
+            for thread, name in enumerate(self.part_rows())
+        ]
+        timed = [*_complete_events(self.events), *_part_events(self.parts)]
+        events += sorted(timed, key=lambda event: float(event["ts"]))
         events += [
             {
                 "name": "memory on loan",
@@ -232,7 +274,11 @@ class Report:
             }
             for at, num_bytes in self.bytes_in_use
         ]
-        other = {**self.configuration, "dropped_events": self.num_dropped_events}
+        other = {
+            **self.configuration,
+            "dropped_events": self.num_dropped_events,
+            "dropped_parts": self.num_dropped_parts,
+        }
         return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
 
 
@@ -248,6 +294,25 @@ def _complete_events(events: list[TraceEvent]) -> Iterator[dict[str, Any]]:
             "pid": 1,
             "tid": 1,
             "args": args,
+        }
+
+
+def _part_events(parts: list[PartEvent]) -> Iterator[dict[str, Any]]:
+    for part in parts:
+        yield {
+            "name": part.name,
+            "cat": "part",
+            "ph": "X",
+            "ts": part.start_ns / 1e3,
+            "dur": part.duration_ns / 1e3,
+            "pid": 1,
+            "tid": _FIRST_PARTS_TID + part.thread,
+            "args": {
+                "place": part.place,
+                "source": part.source or "",
+                "begin": part.begin,
+                "size": part.size,
+            },
         }
 
 

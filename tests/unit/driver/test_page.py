@@ -14,16 +14,17 @@ import pytest
 
 from heddle.driver.models import find_model, import_model
 from heddle.driver.page import PageOptions, collect, render
-from heddle.driver.page.facts import Facts, GraphNode, Listing, Span
+from heddle.driver.page.facts import Facts, GraphNode, Listing, Mark, Span
 from heddle.driver.page.levels import code_level
-from heddle.driver.page.run import nested
+from heddle.driver.page.run import nested, run_facts
 from heddle.driver.page.tables import Tables
 from heddle.driver.run import CompileOptions, compile_to_file
 from heddle.driver.session import Session
 from heddle.driver.stages import STAGES, stage_text
+from heddle.runtime.profiling import PartEvent, Report, TraceEvent
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import ModelSpan, derive
-from tests.page_models import HOSTILE, TEXTS, write_lstm, write_text
+from tests.page_models import HOSTILE, TEXTS, hostile_text, write_lstm, write_text
 
 QUIET = PageOptions(with_run=False)
 
@@ -115,6 +116,75 @@ def test_one_node_is_linked_through_all_levels(cnn: Facts) -> None:
             assert lines and all("relu" in line or each.name == "bytecode" for line in lines)
 
 
+OWN_WORDS = {"add": ("fadd", "addps"), "nn.relu": ("fcmp", "maxps"), "multiply": ("fmul", "mulps")}
+"""The instructions of LLVM IR and of x86-64 that only one operator of the chain needs."""
+
+
+def test_instructions_of_a_fused_kernel_are_linked_to_their_own_nodes(tmp_path: Path) -> None:
+    chain = find_model(str(write_text(tmp_path, "chain.py")))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    facts = collect(chain, PageOptions(with_run=False, target=target))
+    check_tables(facts)
+    assert len(facts.graphs[0].groups) == 1
+    for name, words in OWN_WORDS.items():
+        (place,) = facts.sets[node_named(facts, name).set]
+        for stage, word in zip(("llvm", "asm"), words, strict=True):
+            found = [
+                facts.sets[sets.get(number, listing.set)]
+                for listing in level(facts, stage).values()
+                for sets in [{line: mark.set for mark in listing.marks for line in lines_of(mark)}]
+                for number, line in enumerate(facts.texts[listing.text])
+                if re.search(rf"\b{word}\b", facts.lines[line])
+            ]
+            assert found and all(places == [place] for places in found), (name, stage)
+
+
+def test_the_lines_of_a_shared_kernel_are_linked_to_the_nodes_of_all_its_calls(tmp_path: Path) -> None:
+    """Three kernels of equal loop functions, two of them the same kernel."""
+    twice = find_model(str(write_text(tmp_path, "twice.py")))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    facts = collect(twice, PageOptions(with_run=False, target=target))
+    check_tables(facts)
+    nodes = facts.graphs[0].nodes
+    softmax, sqrt = (
+        [place for node in nodes if node.label == label for place in facts.sets[node.set]]
+        for label in ("nn.softmax", "sqrt")
+    )
+    first, second, third = [group.kernel for group in facts.graphs[0].groups]
+    assert first == second != third and (len(softmax), len(sqrt)) == (3, 2)
+    assert places_of_lines(facts, "scheduled", first, "sqrt") == [sqrt]
+    for stage, divide, root in (("llvm", "fdiv", "sqrt"), ("asm", "div[ps]s", "sqrt[ps]s")):
+        assert places_of_lines(facts, stage, first, divide) == [softmax[:2]], stage
+        assert places_of_lines(facts, stage, first, root) == [sqrt], stage
+        assert places_of_lines(facts, stage, third, divide) == [softmax[2:]], stage
+
+
+def test_stages_of_machine_code_name_the_nodes_on_request(tmp_path: Path) -> None:
+    mod = import_model(find_model(str(write_text(tmp_path, "chain.py"))))
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=x86-64"
+    for stage, word in (("llvm", "fadd"), ("asm", "addps")):
+        plain, named = (stage_text(mod, stage, target, with_sources=told) for told in (False, True))
+        assert [line.split("  ; ")[0] for line in named.split("\n")] == plain.split("\n")
+        lines = [line for line in named.split("\n") if re.search(rf"\b{word}\b", line)]
+        assert lines and all(line.endswith("chain.py:8:13") for line in lines)
+
+
+def places_of_lines(facts: Facts, stage: str, kernel: str, word: str) -> list[list[int]]:
+    """The places of all lines of a kernel that match a word, each set once."""
+    found: list[list[int]] = []
+    for listing in level(facts, stage).values():
+        sets = {line: mark.set for mark in listing.marks for line in lines_of(mark)}
+        for number, line in enumerate(facts.texts[listing.text]):
+            if listing.kernel == kernel and number in sets and re.search(word, facts.lines[line]):
+                places = facts.sets[sets[number]]
+                found += [] if places in found else [places]
+    return found
+
+
+def lines_of(mark: Mark) -> range:
+    return range(mark.first, mark.last + 1)
+
+
 def test_groups_are_the_calls_of_kernels(cnn: Facts) -> None:
     conv, relu, pool = (node_named(cnn, f"nn.{name}") for name in ("conv2d", "relu", "max_pool2d"))
     assert conv.group == relu.group != pool.group and conv.group >= 0
@@ -202,6 +272,22 @@ def test_a_run_has_times_of_every_kernel(tmp_path: Path) -> None:
     assert linked and all(facts.sets[span.set] for span in linked)
 
 
+def test_each_thread_of_the_pool_has_a_row() -> None:
+    report = Report([], 100_000, num_threads=3, num_dropped_parts=2)
+    report.events = [TraceEvent("exp", False, 1000, 9000, 0, "main:0", "m.py:1:1")]
+    report.parts = [
+        PartEvent(thread, "exp", 2000 + thread, 7000, thread, 1, "main:0", "m.py:1:1") for thread in (0, 1)
+    ]
+    facts = Facts("m")
+    run = run_facts(Tables(facts), report, {})
+    assert run.threads == ["virtual machine", "calling thread", "worker 1", "worker 2"]
+    assert run.num_dropped_parts == 2
+    rows = [(span.name, span.thread, span.start_us, span.duration_us, span.depth) for span in run.spans]
+    assert rows == [("exp", 0, 1.0, 9.0, 0), ("exp", 1, 2.0, 7.0, 0), ("exp", 2, 2.001, 7.0, 0)]
+    assert [facts.sets[span.set] for span in run.spans] == [[0]] * 3
+    assert run_facts(Tables(Facts("m")), Report([], 1), {}).threads == ["virtual machine"]
+
+
 def test_what_cannot_be_run_is_said(tmp_path: Path) -> None:
     model = find_model(str(write_text(tmp_path, "loops.py")))
     facts = collect(model, PageOptions())
@@ -261,7 +347,7 @@ def hostile_facts() -> Facts:
     facts = Facts(" ".join(HOSTILE))
     tables = Tables(facts)
     spans = [ModelSpan("m.onnx", name, name) for name in HOSTILE]
-    facts.levels = [code_level(tables, "llvm", "\n".join(HOSTILE), {}, "")]
+    facts.levels = [code_level(tables, "llvm", hostile_text(), {}, {}, "")]
     tables.set(derive("FuseOps", *spans))
     return facts
 

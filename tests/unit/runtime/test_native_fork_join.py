@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from heddle.runtime.native.part_layout import Part, PartLog
 from heddle.runtime.native.source import fork_join, thread
 from heddle.support.diagnostics import Trap
-from heddle.systems.types import u64
+from heddle.systems.types import ArrayType, u64
 from tests.unit.runtime.native_machine import changed_program, last_error, machine_of
 
 
@@ -123,6 +124,74 @@ def test_a_worker_on_its_callers_processor_tries_another_one_now_and_then(tmp_pa
         ran, _ = _run_loops(machine, 2, [(16, 1)] * 4, spins=3)
         assert all(_covered(ranges) == list(range(16)) for ranges in ran)
     assert moves
+
+
+def _log_in(machine, capacity):
+    """Where the pool writes its parts from now on."""
+    log = machine.new(PartLog.layout)
+    values = {
+        "parts": machine.new(ArrayType(Part.layout, capacity)),
+        "capacity": capacity,
+        "count": 0,
+    }
+    for name, value in values.items():
+        machine.store(log + PartLog.layout.fields[name].offset_bytes, u64, value)
+    machine.call("heddle_log_parts", log)
+    return log
+
+
+def _logged(machine, log):
+    """The parts in a log, as values of their fields, and how many there were."""
+    layout = Part.layout
+    at, count = (machine.field(log, PartLog.layout, name) for name in ("parts", "count"))
+    places = range(min(count, machine.field(log, PartLog.layout, "capacity")))
+    names = ("owner", "thread", "begin", "size", "start", "end")
+    rows = [[machine.field(at + k * layout.size_bytes, layout, name) for name in names] for k in places]
+    return rows, count
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(6))
+def test_each_part_is_written_down_while_somebody_asks(threads, seed):
+    with machine_of(seed=seed) as machine:
+        _run_loops(machine, threads, [(9, 1)])
+        log = _log_in(machine, 16)
+        ran, _ = _run_loops(machine, threads, [(12, 1), (7, 1), (5, 5)])
+        machine.call("heddle_log_parts", 0)
+        _run_loops(machine, threads, [(9, 1)])
+        rows, count = _logged(machine, log)
+        me = machine.call("heddle_thread")
+    expected = [part for ranges in ran[:2] for part in ranges] if threads > 1 else []
+    assert sorted((begin, begin + size) for _, _, begin, size, _, _ in rows) == sorted(expected)
+    assert count == len(rows)
+    assert all(owner == me and start <= end for owner, _, _, _, start, end in rows)
+    assert len({thread for _, thread, *_ in rows}) <= threads
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_parts_beyond_the_room_are_counted(seed):
+    with machine_of(seed=seed) as machine:
+        log = _log_in(machine, 3)
+        _run_loops(machine, 2, [(12, 1)] * 4)
+        rows, count = _logged(machine, log)
+    assert len(rows) == 3 < count
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_of_two_callers_are_told_apart(seed):
+    with machine_of(seed=seed) as machine:
+        log = _log_in(machine, 64)
+        callers = []
+
+        def work():
+            callers.append(machine.call("heddle_thread"))
+            _run_loops(machine, 2, [(7, 1), (12, -1)])
+
+        other = machine.spawn(work)
+        work()
+        machine.join(other)
+        rows, _ = _logged(machine, log)
+    assert {owner for owner, *_ in rows} <= set(callers)
 
 
 CLAIM = """\

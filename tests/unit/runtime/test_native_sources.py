@@ -10,6 +10,7 @@ import pytest
 import heddle.vm.codes  # noqa: F401 - declares the machine's codes
 from heddle.driver.native_text import FOLDER, PARTS, native_texts
 from heddle.runtime.native import abi
+from heddle.runtime.native.part_layout import Part, PartLog
 from heddle.runtime.native.source import memory, thread
 from heddle.runtime.size_class import block_bytes
 from heddle.runtime.storage import Pool
@@ -68,7 +69,7 @@ def test_error_words_are_of_declared_codes():
 
 def test_structures_have_one_layout():
     assert Pool.bytes_in_use.offset == 0
-    for struct in (abi.Error, abi.Thread, abi.Head, abi.Storage, abi.Pool, abi.Value):
+    for struct in (abi.Error, abi.Thread, abi.Head, abi.Storage, abi.Pool, abi.Value, Part, PartLog):
         assert ctypes.sizeof(ctype_of(struct)) == struct.layout.size_bytes
     assert abi.Thread.layout.size_bytes <= abi.THREAD_BYTES
     assert (abi.Error.layout.size_bytes, abi.HEAD_BYTES) == (512, 32)

@@ -10,6 +10,7 @@ import pytest
 
 import heddle
 from heddle.runtime import allocator_for, cpu, remove_global_func, tensor
+from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.runtime.storage import Storage
 from heddle.script.parser import DEFAULT_NAMES, parse_source
 from heddle.support.diagnostics import FormatError, Trap, UsageError
@@ -35,6 +36,10 @@ class Module:
 
 @pytest.fixture(scope="module")
 def machine():
+    return new_machine()
+
+
+def new_machine():
     executable = heddle.compile(parse_source(Source("model.py", MODEL), DEFAULT_NAMES), target="llvm")
     return heddle.relax.VirtualMachine(executable, cpu())
 
@@ -180,6 +185,27 @@ def test_machine_code_is_not_watched(globals_of):
     globals_of(__vmtir__main=lambda *args: None)
     with pytest.raises(UsageError, match="V0502"):
         run_machine(made).profile("main", 1)
+
+
+def test_parts_of_loops_lie_in_their_calls():
+    """The pool shares the first loop of a body that it does not know."""
+    before = native_library().num_threads
+    set_num_threads(2)
+    try:
+        report = new_machine().profile("main", *arguments(4000))
+    finally:
+        set_num_threads(before)
+    assert report.parts and report.num_dropped_parts == 0 and report.num_threads == 2
+    calls = {event.place: event for event in report.events if not event.is_function}
+    for part in report.parts:
+        call = calls[part.place]
+        assert (part.name, part.source) == (call.name, call.source)
+    assert {part.name for part in report.parts} == {"fused_matmul_relu", "softmax"}
+    trace = report.chrome_trace()["traceEvents"]
+    assert sum(event.get("cat") == "part" for event in trace) == len(report.parts)
+    rows = {event["tid"]: event["args"]["name"] for event in trace if event["name"] == "thread_name"}
+    assert [rows[number] for number in (1, 2, 3)] == ["virtual machine", "calling thread", "worker 1"]
+    assert {event["tid"] for event in trace if event.get("cat") == "part"} <= set(rows) - {1}
 
 
 def test_chrome_trace_keeps_to_the_format(machine):

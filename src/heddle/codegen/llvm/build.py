@@ -8,7 +8,7 @@ this one too.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -16,8 +16,9 @@ from heddle.codegen.build import generate_text
 from heddle.codegen.cache import CachedCode, KernelCache
 from heddle.codegen.functions import as_module, named
 from heddle.codegen.llvm.kernels import CompiledKernels
-from heddle.codegen.llvm.machine import compile_text, data_layout
+from heddle.codegen.llvm.machine import assembly, compile_text, data_layout
 from heddle.codegen.llvm.module import emit_module
+from heddle.codegen.llvm.places import Places, read_assembly, read_llvm
 from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols
 from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import is_whole
@@ -27,6 +28,7 @@ from heddle.ir.transform import CodeMade, PassContext
 from heddle.runtime.kernel_module import KernelModule
 from heddle.runtime.needs import Needs
 from heddle.support.settings import settings
+from heddle.support.text import TextBuilder
 from heddle.target import Target
 from heddle.tir.nodes import PrimFunc
 
@@ -37,6 +39,14 @@ _MIN_FUNCTIONS_FOR_PROCESSES = 8
 def emit(funcs: Sequence[PrimFunc], target: Target) -> str:
     """The LLVM IR text of lowered functions."""
     return emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits)
+
+
+def placed_texts(funcs: Sequence[PrimFunc], target: Target) -> Mapping[str, TextBuilder]:
+    """LLVM IR and assembly of lowered functions, with the place of each line. Raises: as `compile_text`."""
+    text, places = emit(funcs, target), Places()
+    placed = emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits, places)
+    code, placed_code = assembly(text, target), assembly(placed, target)
+    return {"llvm": read_llvm(text, placed, places), "asm": read_assembly(code, placed_code, places)}
 
 
 def compile_kernels(given: Any, target: Target) -> CompiledKernels:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from heddle.codegen.llvm.machine import compile_text
+from heddle.codegen.llvm.machine import readable_code
 from heddle.target import Target
 
 
@@ -49,6 +49,6 @@ class CompiledKernels:
 
     def _text(self, which: str) -> str:
         if not self._texts and self.llvm_ir:
-            made = compile_text(self.llvm_ir, self.target, want_text=True)
+            made = readable_code(self.llvm_ir, self.target)
             self._texts.update(assembly=made.assembly, optimized_ir=made.optimized_ir)
         return self._texts.get(which, "")

@@ -32,8 +32,14 @@ def data_layout(target: Target) -> str:
 @frozen
 class MachineCode:
     object_code: bytes
-    assembly: str = ""
-    optimized_ir: str = ""
+
+
+@frozen
+class ReadableCode:
+    """What LLVM makes of a module on the way to object code, as text."""
+
+    optimized_ir: str
+    assembly: str
 
 
 def refused(message: object) -> InternalError:
@@ -41,8 +47,8 @@ def refused(message: object) -> InternalError:
     return InternalError(G0102, f"LLVM rejects the generated program: {message}")
 
 
-def compile_text(text: str, target: Target, want_text: bool = False) -> MachineCode:
-    """Optimise a module's text and emit object code; with `want_text` also assembly and optimised IR.
+def compile_text(text: str, target: Target) -> MachineCode:
+    """Optimise a module's text and emit object code.
 
     Raises: InternalError G0102 for a text that LLVM rejects.
     """
@@ -50,14 +56,25 @@ def compile_text(text: str, target: Target, want_text: bool = False) -> MachineC
     machine = target_machine(options)
     try:
         with optimized(text, machine, options.opt_level) as module:
-            object_code: bytes = machine.emit_object(module)
-            if not want_text:
-                return MachineCode(object_code)
-            return MachineCode(object_code, machine.emit_assembly(module), str(module))
+            return MachineCode(machine.emit_object(module))
+    except RuntimeError as error:
+        raise refused(error) from error
+
+
+def readable_code(text: str, target: Target) -> ReadableCode:
+    """The optimised IR and the assembly of what `compile_text` makes of a text. Raises: as `compile_text`.
+
+    Emitting code changes the module: the IR is written before, and the assembly is all that is emitted of it.
+    """
+    options = machine_options(target)
+    machine = target_machine(options)
+    try:
+        with optimized(text, machine, options.opt_level) as module:
+            return ReadableCode(str(module), machine.emit_assembly(module))
     except RuntimeError as error:
         raise refused(error) from error
 
 
 def assembly(text: str, target: Target) -> str:
     """The assembly text that a module's text becomes. Raises: as `compile_text`."""
-    return compile_text(text, target, want_text=True).assembly
+    return readable_code(text, target).assembly

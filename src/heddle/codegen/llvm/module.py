@@ -9,9 +9,10 @@ from heddle.codegen.llvm.emit_memory import AliasScopes
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.object_code import AS_WRITTEN
 from heddle.codegen.llvm.parallel import ParallelLoops
+from heddle.codegen.llvm.places import PlacedEmitter, PlacedModule, Places
 from heddle.codegen.llvm.program_builtins import emit_program_function
 from heddle.codegen.llvm.types import register_type
-from heddle.codegen.llvm.writer import FunctionWriter, ModuleWriter, symbol
+from heddle.codegen.llvm.writer import ModuleWriter, symbol
 from heddle.prim.nodes import Var
 from heddle.runtime.native.library import kernel_symbol
 from heddle.support.diagnostics import UsageError
@@ -24,9 +25,14 @@ _ENTRY = " noimplicitfloat"
 """Of entries, which look at words: LLVM need not try what vectors could do for them."""
 
 
-def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int) -> str:
-    """LLVM IR text of functions that `MakePackedAPI` made. Raises: UsageError G0101, G0103."""
-    module = ModuleWriter(triple, data_layout)
+def emit_module(
+    funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector_bits: int, places: Places | None = None
+) -> str:
+    """LLVM IR text of functions that `MakePackedAPI` made. With `places`, for texts that are read, each
+    instruction has the place that it comes from. Raises: UsageError G0101, G0103."""
+    module, emitter = ModuleWriter(triple, data_layout), StmtEmitter
+    if places is not None:
+        module, emitter = PlacedModule(triple, data_layout, places), PlacedEmitter
     width = (
         f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
         if vector_bits
@@ -37,19 +43,21 @@ def emit_module(funcs: Sequence[PrimFunc], triple: str, data_layout: str, vector
         if func.attrs.get(CALLING_CONV) == PROGRAM_CONV:
             emit_program_function(module, func)
         else:
-            _emit_function(module, func, attributes)
+            _emit_function(module, func, attributes, emitter)
     if all(func.attrs.get(CALLING_CONV) == PROGRAM_CONV for func in funcs):
         module.flag(AS_WRITTEN)
     return module.build()
 
 
-def _emit_function(module: ModuleWriter, func: PrimFunc, attributes: str) -> None:
+def _emit_function(
+    module: ModuleWriter, func: PrimFunc, attributes: str, emitter_class: type[StmtEmitter]
+) -> None:
     name = func.attrs.get("global_symbol")
     if not name:
         raise UsageError(G0103, "a function to compile needs the attribute 'global_symbol'")
-    out = FunctionWriter()
+    out = module.function()
     scopes = AliasScopes(module, distinct_memory(func))
-    emitter = StmtEmitter(module, out, scopes, ParallelLoops(name, attributes))
+    emitter = emitter_class(module, out, scopes, ParallelLoops(name, attributes))
     params = []
     for position, param in enumerate(func.params):
         emitter.env[param] = f"%p{position}"

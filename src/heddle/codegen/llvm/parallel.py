@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from heddle.codegen.llvm.emit_stmt import StmtEmitter
 from heddle.codegen.llvm.types import INT64, register_type
-from heddle.codegen.llvm.writer import FunctionWriter, symbol
+from heddle.codegen.llvm.writer import symbol
 from heddle.codegen.parallel import captured_vars, stated_grain
 from heddle.prim.nodes import Var
 from heddle.prim.ops import cast
@@ -52,8 +52,8 @@ class ParallelLoops:
     def _outline(
         self, outer: StmtEmitter, node: For, name: str, context_ty: str, captured: tuple[Var, ...]
     ) -> None:
-        out = FunctionWriter()
-        inner = StmtEmitter(outer.module, out, outer.scopes, emit_serially)
+        out = outer.module.function(outer.out)
+        inner = type(outer)(outer.module, out, outer.scopes, emit_serially)
         inner.nonnegative = set(outer.nonnegative)
         inner.divisors.copy_from(outer.divisors)
         for position, var in enumerate(captured):

@@ -66,6 +66,10 @@ class ModuleWriter:
         if text not in self._flags:
             self._flags.append(text)
 
+    def function(self, caller: FunctionWriter | None = None) -> FunctionWriter:
+        """A writer for the next function, which was cut out of its caller where it has one."""
+        return FunctionWriter()
+
     def add_function(self, name: str, text: str) -> None:
         """A finished function; it replaces a declaration of its name."""
         self._declarations.pop(name, None)
@@ -161,7 +165,7 @@ class FunctionWriter:
     def start(self, label: str) -> None:
         """Begin a block; the one before it falls through unless it ended itself."""
         if not self.terminated:
-            self._lines.append(f"  br label %{label}")
+            self.effect(f"br label %{label}")
         self._lines.append(f"{label}:")
         self._results.clear()
         self.block, self.terminated = label, False

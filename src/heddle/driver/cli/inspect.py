@@ -54,7 +54,7 @@ def inspect_command(
         ),
     ] = None,
     sources: Annotated[
-        bool, typer.Option("--sources", help="With bytecode: the model's nodes that it came from.")
+        bool, typer.Option("--sources", help="With bytecode, llvm, asm: the nodes that lines came from.")
     ] = False,
     html: Annotated[
         Path | None,

@@ -25,6 +25,7 @@ from heddle.driver.page.passes import PassLog
 from heddle.driver.page.replays import replays_of
 from heddle.driver.page.run import roofline_facts, run_facts
 from heddle.driver.page.tables import Tables
+from heddle.driver.page.walk import shared_places
 from heddle.driver.run import Compiled, CompileOptions, RunOptions, load_or_compile
 from heddle.driver.run import run as run_model
 from heddle.driver.stages import machine_texts, stage_modules
@@ -106,9 +107,10 @@ def _add_levels(tables: Tables, mod: IRModule, options: PageOptions) -> Mapping[
     lowered = stages["lowered"]
     kernels = {name: tables.union(sets) for name, sets in kernel_sets(tables, lowered).items()}
     levels: list[Level] = [first, *(module_level(tables, name, stages[name]) for name in _STAGES)]
-    levels.append(loops_level(tables, "tir", stages["tir"], kernels))
-    for name, text in machine_texts(lowered, target).items():
-        levels.append(code_level(tables, name, text, kernels, kernel_symbol("")))
+    shared = shared_places(lowered)
+    levels.append(loops_level(tables, "tir", stages["tir"], kernels, shared))
+    for name, out in machine_texts(lowered, target).items():
+        levels.append(code_level(tables, name, out, kernels, shared, kernel_symbol("")))
     executable: VMExecutable = vm_codegen(lowered)[0].get()
     facts.levels = [*levels, bytecode_level(tables, executable)]
     facts.passes = log.runs

@@ -143,7 +143,8 @@ class MemoryPlan:
 
 @dataclass(slots=True)
 class Span:
-    """A call, or a whole function of the program, on the time line of a thread."""
+    """A call, or a whole function of the program, on the time line of thread 0; on the others the part of a
+    parallel loop that a thread of the pool ran."""
 
     name: str
     thread: int
@@ -156,7 +157,8 @@ class Span:
 
 @dataclass(slots=True)
 class RunFacts:
-    """A profiled run. `memory` are pairs: microseconds since the start, bytes on loan."""
+    """A profiled run. `threads` are the rows of the time line: the machine's, and those of loops' parts.
+    `memory` are pairs: microseconds since the start, bytes on loan."""
 
     function: str
     dims: dict[str, int]
@@ -164,6 +166,7 @@ class RunFacts:
     dispatch_us: float
     peak_bytes: int
     num_dropped: int
+    num_dropped_parts: int
     threads: list[str]
     spans: list[Span]
     memory: list[tuple[float, int]]

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from heddle.driver.page.facts import Level, Listing, Mark
 from heddle.driver.page.tables import Tables
-from heddle.driver.page.walk import kernel_calls
+from heddle.driver.page.walk import kernel_calls, shared_places, spread
 from heddle.ir.module import IRModule
 from heddle.lower.normal_form import is_graph
 from heddle.script.printer import function_lines
-from heddle.support.span import SourceSpan
+from heddle.support.span import SourceSpan, Span
+from heddle.support.text import TextBuilder
 from heddle.vm.disasm import instruction_text
 from heddle.vm.executable import Executable
 
@@ -21,19 +22,22 @@ _STARTS = {
     "c": re.compile(r"(?:static )?\w[\w ]*[ *]([A-Za-z_]\w*)\([^;]*\{$"),
 }
 """The line that begins a function, and its name, in the texts of code generators."""
+Shared = Mapping[str, Mapping[Span, Span]]
+"""By kernel, what its places stand for: see `shared_places`."""
 _BEFORE = "(before functions)"
 """The name of what stands before the first function of such a text."""
 
 
 def module_level(tables: Tables, name: str, mod: IRModule) -> Level:
     """The functions of a module."""
-    callers = kernel_sets(tables, mod)
+    callers, shared = kernel_sets(tables, mod), shared_places(mod)
     listings = []
     for var, func in mod.functions.items():
         whole = tables.union([tables.set(func.span), *callers.get(var.name_hint, ())])
         kernel = "" if is_graph(func) else var.name_hint
         out = function_lines(func, var.name_hint, [])
-        listings.append(tables.written(var.name_hint, out, kernel, whole))
+        spans = spread(out.spans, shared.get(kernel, {}))
+        listings.append(tables.listing(var.name_hint, out.build().split("\n"), spans, kernel, whole))
     return Level(name, listings)
 
 
@@ -45,36 +49,45 @@ def kernel_sets(tables: Tables, mod: IRModule) -> dict[str, list[int]]:
     return found
 
 
-def loops_level(tables: Tables, name: str, mod: IRModule, kernels: Mapping[str, int]) -> Level:
+def loops_level(
+    tables: Tables, name: str, mod: IRModule, kernels: Mapping[str, int], shared: Shared
+) -> Level:
     """Loop functions that nothing in their module calls; `kernels` holds the sets of places of kernels."""
     listings = []
     for var, func in mod.functions.items():
         kernel = kernel_named(var.name_hint, kernels)
         out = function_lines(func, var.name_hint, [])
-        listings.append(tables.written(var.name_hint, out, kernel, kernels.get(kernel)))
+        lines, spans = out.build().split("\n"), spread(out.spans, shared.get(kernel, {}))
+        listings.append(tables.listing(var.name_hint, lines, spans, kernel, kernels.get(kernel)))
     return Level(name, listings)
 
 
-def code_level(tables: Tables, name: str, text: str, kernels: Mapping[str, int], prefix: str) -> Level:
+def code_level(
+    tables: Tables, name: str, out: TextBuilder, kernels: Mapping[str, int], shared: Shared, prefix: str
+) -> Level:
     """The text of a code generator, by function. `prefix` is what symbols of kernels begin with."""
     listings = []
-    for function, lines in _functions(text, _STARTS.get(name)):
+    for function, lines, spans in _functions(out, _STARTS.get(name)):
         kernel = kernel_named(function.removeprefix(prefix), kernels)
-        listings.append(tables.listing(function, lines, (), kernel, kernels.get(kernel)))
+        spans = spread(spans, shared.get(kernel, {}))
+        listings.append(tables.listing(function, lines, spans, kernel, kernels.get(kernel)))
     return Level(name, listings)
 
 
-def _functions(text: str, start: re.Pattern[str] | None) -> Iterator[tuple[str, Sequence[str]]]:
-    name, lines = _BEFORE, list[str]()
-    for line in text.split("\n"):
+def _functions(
+    out: TextBuilder, start: re.Pattern[str] | None
+) -> Iterator[tuple[str, Sequence[str], Sequence[Span | None]]]:
+    name, lines, spans = _BEFORE, list[str](), list[Span | None]()
+    for line, span in zip(out.build().split("\n"), out.spans, strict=True):
         found = None if start is None else start.match(line)
         if found is not None:
             if any(lines):
-                yield name, lines
-            name, lines = found[1], []
+                yield name, lines, spans
+            name, lines, spans = found[1], [], []
         lines.append(line)
+        spans.append(span)
     if any(lines):
-        yield name, lines
+        yield name, lines, spans
 
 
 def kernel_named(function: str, kernels: Mapping[str, int]) -> str:

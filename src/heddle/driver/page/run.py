@@ -13,7 +13,7 @@ from heddle.support.span import TextSpan
 
 def run_facts(tables: Tables, report: Report, dims: dict[str, int]) -> RunFacts:
     """A profile as a page shows it. `dims` are the values of free sizes in the run."""
-    threads = ["virtual machine"]
+    threads = ["virtual machine", *report.part_rows()]
     spans = [
         Span(
             event.name,
@@ -26,6 +26,18 @@ def run_facts(tables: Tables, report: Report, dims: dict[str, int]) -> RunFacts:
         )
         for event in report.events
     ]
+    spans += [
+        Span(
+            part.name,
+            1 + part.thread,
+            part.start_ns / 1e3,
+            part.duration_ns / 1e3,
+            0,
+            False,
+            _set_of(tables, part.source),
+        )
+        for part in report.parts
+    ]
     return RunFacts(
         str(report.configuration.get("function", "")),
         dims,
@@ -33,6 +45,7 @@ def run_facts(tables: Tables, report: Report, dims: dict[str, int]) -> RunFacts:
         report.dispatch_ns / 1e3,
         report.peak_bytes,
         report.num_dropped_events,
+        report.num_dropped_parts,
         threads,
         nested(spans),
         [(at / 1e3, size) for at, size in report.bytes_in_use],

@@ -7,7 +7,6 @@ from typing import TypeVar
 
 from heddle.driver.page.facts import Facts, Listing, Mark
 from heddle.support.span import Span, leaves
-from heddle.support.text import TextBuilder
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Row = TypeVar("_Row")
@@ -80,10 +79,6 @@ class Tables:
                 marks.append(Mark(number, number, found))
         own = self.union([mark.set for mark in marks] + ([] if whole is None else [whole]))
         return Listing(name, self.text(lines), marks, own, kernel)
-
-    def written(self, name: str, out: TextBuilder, kernel: str = "", whole: int | None = None) -> Listing:
-        """A listing of a function that a dialect wrote."""
-        return self.listing(name, out.build().split("\n"), out.spans, kernel, whole)
 
 
 def _numbered(known: dict[_Key, int], key: _Key, rows: list[_Row], row: _Row) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from heddle.graph.nodes import Binding, SeqExpr
 from heddle.graph.rewriter import is_call
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If
 from heddle.ir.module import IRModule
 from heddle.lower.normal_form import graph_functions
-from heddle.support.span import Span
+from heddle.support.span import DerivedSpan, Span, derive, leaves
 from heddle.tir.nodes import PrimFunc
 
 
@@ -46,6 +46,28 @@ def kernel_calls(mod: IRModule) -> Iterator[tuple[str, str, Span | None]]:
             kernel = kernel_of(binding.value, mod)
             if kernel is not None:
                 yield var.name_hint, kernel, binding.origin
+
+
+def shared_places(mod: IRModule) -> dict[str, dict[Span, Span]]:
+    """Of each loop function that several calls share, all places that one in it stands for: the loop function
+    has those of the first call, and the places of equal calls are in the same order."""
+    calls: dict[str, list[tuple[Span, ...]]] = {}
+    for _, kernel, span in kernel_calls(mod):
+        calls.setdefault(kernel, []).append(leaves(span))
+    return {
+        kernel: {place: DerivedSpan("sharing", alike) for alike in zip(*rows, strict=True) for place in alike}
+        for kernel, rows in calls.items()
+        if len(rows) > 1 and len(set(map(len, rows))) == 1
+    }
+
+
+def spread(spans: Sequence[Span | None], shared: Mapping[Span, Span]) -> list[Span | None]:
+    """Spans with all the places that theirs stand for."""
+    known: dict[Span | None, Span | None] = {None: None}
+    for span in spans:
+        if span not in known:
+            known[span] = derive("sharing", *(shared.get(leaf, leaf) for leaf in leaves(span)))
+    return [known[span] for span in spans]
 
 
 def is_allocation(value: Expr) -> bool:

@@ -306,7 +306,7 @@ class _Builder:
             self.called[var] = self._called(var, call)
         called = self.called[var]
         callee = for_any_length(called.callee) if one is None else where_one(called.callee, called.sizes(one))
-        return self.merged.body(callee, called.operands, called.scalars)
+        return self.merged.body(callee, called.operands, called.scalars, call.span)
 
     def _called(self, var: Var, call: Call) -> _Called:
         found = callee_and_scalars(call)

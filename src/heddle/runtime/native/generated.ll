@@ -6,6 +6,7 @@
 @costs = internal global [1536 x i8] zeroinitializer, align 64
 @wake_cycles = internal global i64 0, align 8
 @inline_cycles = internal global i64 0, align 8
+@part_log = internal global ptr null, align 8
 @num_threads = internal global i32 1, align 4
 @num_workers = internal global i32 0, align 4
 @spin_limit = internal global i32 4000, align 4
@@ -14,7 +15,7 @@
 @done = internal global i64 0, align 64
 @sleepers = internal global i32 0, align 64
 @caller_waits = internal global i32 0, align 64
-@job = internal global [560 x i8] zeroinitializer, align 64
+@job = internal global [576 x i8] zeroinitializer, align 64
 @owner_cpu = internal global i32 -1, align 64
 @helper_cpu = internal global i32 -2, align 64
 @lock = internal global [128 x i8] zeroinitializer, align 64
@@ -764,6 +765,46 @@ after.23:
   ret void
 }
 
+; Have the parts of loops written there that begin from now on; null: nowhere. Gives the time, in cycles.
+; Loops that run may write into the log before, so its memory stays for ever.
+define i64 @heddle_log_parts(ptr %log) {
+entry:
+  store atomic ptr %log, ptr @part_log release, align 8
+  %v.1 = call i64 @llvm.readcyclecounter()
+  ret i64 %v.1
+}
+
+; Write down a part that has just ended.
+define internal void @note_part(ptr %log, ptr %owner, ptr %me, i64 %begin, i64 %size, i64 %start) cold noinline {
+entry:
+  %end.1 = call i64 @llvm.readcyclecounter()
+  %count_at.2 = getelementptr i8, ptr %log, i64 16
+  %place.3 = atomicrmw add ptr %count_at.2, i64 1 monotonic
+  %capacity_at.7 = getelementptr i8, ptr %log, i64 8
+  %v.8 = load i64, ptr %capacity_at.7
+  %v.9 = icmp uge i64 %place.3, %v.8
+  br i1 %v.9, label %then.4, label %after.6
+then.4:
+  ret void
+after.6:
+  %v.10 = load ptr, ptr %log
+  %at.11 = getelementptr [48 x i8], ptr %v.10, i64 %place.3
+  %v.12 = ptrtoint ptr %owner to i64
+  store i64 %v.12, ptr %at.11
+  %thread_at.13 = getelementptr i8, ptr %at.11, i64 8
+  %v.14 = ptrtoint ptr %me to i64
+  store i64 %v.14, ptr %thread_at.13
+  %begin_at.15 = getelementptr i8, ptr %at.11, i64 16
+  store i64 %begin, ptr %begin_at.15
+  %size_at.16 = getelementptr i8, ptr %at.11, i64 24
+  store i64 %size, ptr %size_at.16
+  %start_at.17 = getelementptr i8, ptr %at.11, i64 32
+  store i64 %start, ptr %start_at.17
+  %end_at.18 = getelementptr i8, ptr %at.11, i64 40
+  store i64 %end.1, ptr %end_at.18
+  ret void
+}
+
 ; Make the pool as new. Also called in the child of a fork, where the workers and whoever held `busy` are
 ; gone.
 define void @heddle_pool_reset() {
@@ -776,6 +817,7 @@ entry:
   store atomic i32 0, ptr @caller_waits monotonic, align 4
   store atomic i64 0, ptr @ticket monotonic, align 8
   store atomic i64 0, ptr @done monotonic, align 8
+  store atomic ptr null, ptr @part_log monotonic, align 8
   %v.4 = call ptr @heddle_thread()
   %is_inside_at.5 = getelementptr i8, ptr %v.4, i64 512
   store i32 0, ptr %is_inside_at.5
@@ -927,32 +969,44 @@ after.14:
   %v.47 = load i64, ptr %indices_at.46
   %v.48 = add i64 %v.47, %size.33
   store i64 %v.48, ptr %indices_at.46
-  %v.53 = icmp ne i32 %status.38, 0
-  br i1 %v.53, label %and.52, label %after.51
-and.52:
-  %status_at.54 = getelementptr i8, ptr @job, i64 40
-  %pair.55 = cmpxchg ptr %status_at.54, i32 0, i32 %status.38 acq_rel acquire
-  %v.56 = extractvalue { i32, i1 } %pair.55, 1
-  br i1 %v.56, label %then.49, label %after.51
+  %log_at.52 = getelementptr i8, ptr @job, i64 48
+  %v.53 = load ptr, ptr %log_at.52
+  %v.54 = icmp ne ptr %v.53, null
+  br i1 %v.54, label %then.49, label %after.51
 then.49:
-  %error_at.57 = getelementptr i8, ptr @job, i64 48
-  call void @llvm.memcpy.p0.p0.i64(ptr %error_at.57, ptr %me, i64 512, i1 false)
+  %log_at.55 = getelementptr i8, ptr @job, i64 48
+  %v.56 = load ptr, ptr %log_at.55
+  %owner_at.57 = getelementptr i8, ptr @job, i64 40
+  %v.58 = load ptr, ptr %owner_at.57
+  call void @note_part(ptr %v.56, ptr %v.58, ptr %me, i64 %begin.30, i64 %size.33, i64 %start.34)
   br label %after.51
 after.51:
-  %v.62 = atomicrmw add ptr @done, i64 1 seq_cst
-  %v.63 = add i64 %v.62, 1
-  %v.64 = icmp eq i64 %v.63, %parts.7
-  br i1 %v.64, label %and.61, label %after.60
-and.61:
-  %v.65 = load atomic i32, ptr @caller_waits seq_cst, align 4
-  %v.66 = icmp ne i32 %v.65, 0
-  br i1 %v.66, label %then.58, label %after.60
-then.58:
-  %v.67 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.68 = call i32 @pthread_cond_signal(ptr @work_done)
-  %v.69 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %after.60
-after.60:
+  %v.63 = icmp ne i32 %status.38, 0
+  br i1 %v.63, label %and.62, label %after.61
+and.62:
+  %status_at.64 = getelementptr i8, ptr @job, i64 56
+  %pair.65 = cmpxchg ptr %status_at.64, i32 0, i32 %status.38 acq_rel acquire
+  %v.66 = extractvalue { i32, i1 } %pair.65, 1
+  br i1 %v.66, label %then.59, label %after.61
+then.59:
+  %error_at.67 = getelementptr i8, ptr @job, i64 64
+  call void @llvm.memcpy.p0.p0.i64(ptr %error_at.67, ptr %me, i64 512, i1 false)
+  br label %after.61
+after.61:
+  %v.72 = atomicrmw add ptr @done, i64 1 seq_cst
+  %v.73 = add i64 %v.72, 1
+  %v.74 = icmp eq i64 %v.73, %parts.7
+  br i1 %v.74, label %and.71, label %after.70
+and.71:
+  %v.75 = load atomic i32, ptr @caller_waits seq_cst, align 4
+  %v.76 = icmp ne i32 %v.75, 0
+  br i1 %v.76, label %then.68, label %after.70
+then.68:
+  %v.77 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.78 = call i32 @pthread_cond_signal(ptr @work_done)
+  %v.79 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %after.70
+after.70:
   br label %loop.1
 }
 
@@ -1182,122 +1236,134 @@ then.38:
   %v.80 = load i64, ptr %indices_at.79
   %v.81 = add i64 %v.80, %extent_wish
   store i64 %v.81, ptr %indices_at.79
-  %cycles_at.84 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.85 = load i64, ptr %cycles_at.84
-  %indices_at.86 = getelementptr i8, ptr %me.21, i64 656
-  %indices.87 = load i64, ptr %indices_at.86
-  %cycles_at.88 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.88
-  %indices_at.89 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.89
-  %v.93 = icmp ne i64 %indices.87, 0
-  br i1 %v.93, label %then.90, label %after.92
-then.90:
-  %v.96 = ptrtoint ptr %fn to i64
-  %v.97 = lshr i64 %v.96, 4
-  %v.98 = and i64 %v.97, 63
-  %at.99 = getelementptr [24 x i8], ptr @costs, i64 %v.98
-  store ptr %fn, ptr %at.99
-  %rate_at.100 = getelementptr i8, ptr %at.99, i64 8
-  %v.101 = shl i64 %cycles.85, 10
-  %v.102 = udiv i64 %v.101, %indices.87
-  store i64 %v.102, ptr %rate_at.100
-  br label %after.92
-after.92:
+  %log.82 = load atomic ptr, ptr @part_log acquire, align 8
+  %v.86 = icmp ne ptr %log.82, null
+  br i1 %v.86, label %then.83, label %after.85
+then.83:
+  call void @note_part(ptr %log.82, ptr %me.21, ptr %me.21, i64 0, i64 %extent_wish, i64 %start.70)
+  br label %after.85
+after.85:
+  %cycles_at.89 = getelementptr i8, ptr %me.21, i64 648
+  %cycles.90 = load i64, ptr %cycles_at.89
+  %indices_at.91 = getelementptr i8, ptr %me.21, i64 656
+  %indices.92 = load i64, ptr %indices_at.91
+  %cycles_at.93 = getelementptr i8, ptr %me.21, i64 648
+  store i64 0, ptr %cycles_at.93
+  %indices_at.94 = getelementptr i8, ptr %me.21, i64 656
+  store i64 0, ptr %indices_at.94
+  %v.98 = icmp ne i64 %indices.92, 0
+  br i1 %v.98, label %then.95, label %after.97
+then.95:
+  %v.101 = ptrtoint ptr %fn to i64
+  %v.102 = lshr i64 %v.101, 4
+  %v.103 = and i64 %v.102, 63
+  %at.104 = getelementptr [24 x i8], ptr @costs, i64 %v.103
+  store ptr %fn, ptr %at.104
+  %rate_at.105 = getelementptr i8, ptr %at.104, i64 8
+  %v.106 = shl i64 %cycles.90, 10
+  %v.107 = udiv i64 %v.106, %indices.92
+  store i64 %v.107, ptr %rate_at.105
+  br label %after.97
+after.97:
   br label %run_owned_end.32
 after.40:
-  %v.105 = load atomic i32, ptr @num_threads monotonic, align 4
-  %need.106 = sub i32 %v.105, 1
-  %v.110 = load i32, ptr @num_workers
-  %v.111 = icmp ult i32 %v.110, %need.106
-  br i1 %v.111, label %then.107, label %after.109
-then.107:
-  call void @start_workers(i32 %need.106)
-  br label %after.109
-after.109:
-  %is_inside_at.112 = getelementptr i8, ptr %me.21, i64 512
-  store i32 1, ptr %is_inside_at.112
+  %v.110 = load atomic i32, ptr @num_threads monotonic, align 4
+  %need.111 = sub i32 %v.110, 1
+  %v.115 = load i32, ptr @num_workers
+  %v.116 = icmp ult i32 %v.115, %need.111
+  br i1 %v.116, label %then.112, label %after.114
+then.112:
+  call void @start_workers(i32 %need.111)
+  br label %after.114
+after.114:
+  %is_inside_at.117 = getelementptr i8, ptr %me.21, i64 512
+  store i32 1, ptr %is_inside_at.117
   call void @set_order(ptr %fn, i64 %extent_wish, i64 %parts.13, i64 %grain.6, i1 %sweeps.7)
   store ptr %fn, ptr @job
-  %ctx_at.115 = getelementptr i8, ptr @job, i64 8
-  store ptr %ctx, ptr %ctx_at.115
-  %extent_at.116 = getelementptr i8, ptr @job, i64 16
-  store i64 %extent_wish, ptr %extent_at.116
-  %status_at.117 = getelementptr i8, ptr @job, i64 40
-  store atomic i32 0, ptr %status_at.117 monotonic, align 4
+  %ctx_at.120 = getelementptr i8, ptr @job, i64 8
+  store ptr %ctx, ptr %ctx_at.120
+  %extent_at.121 = getelementptr i8, ptr @job, i64 16
+  store i64 %extent_wish, ptr %extent_at.121
+  %owner_at.122 = getelementptr i8, ptr @job, i64 40
+  store ptr %me.21, ptr %owner_at.122
+  %log_at.123 = getelementptr i8, ptr @job, i64 48
+  %v.124 = load atomic ptr, ptr @part_log acquire, align 8
+  store ptr %v.124, ptr %log_at.123
+  %status_at.125 = getelementptr i8, ptr @job, i64 56
+  store atomic i32 0, ptr %status_at.125 monotonic, align 4
   store atomic i64 0, ptr @done monotonic, align 8
-  %v.118 = load atomic i64, ptr @ticket monotonic, align 8
-  %generation.119 = lshr i64 %v.118, 32
-  %v.120 = add i64 %generation.119, 1
-  %v.121 = shl i64 %v.120, 32
-  %v.122 = shl i64 %parts.13, 16
-  %v.123 = or i64 %v.121, %v.122
-  store atomic i64 %v.123, ptr @ticket seq_cst, align 8
-  %v.127 = load atomic i32, ptr @sleepers seq_cst, align 4
-  %v.128 = icmp ne i32 %v.127, 0
-  br i1 %v.128, label %then.124, label %after.126
-then.124:
-  %start.129 = call i64 @llvm.readcyclecounter()
-  %v.130 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.131 = call i32 @pthread_cond_broadcast(ptr @work_ready)
-  %v.132 = call i32 @pthread_mutex_unlock(ptr @lock)
-  %v.133 = call i64 @llvm.readcyclecounter()
-  %v.134 = sub i64 %v.133, %start.129
-  %before.137 = load i64, ptr @wake_cycles
-  %v.138 = shl i64 %before.137, 1
-  %v.139 = call i64 @llvm.umin.i64(i64 %v.134, i64 %v.138)
-  %v.140 = add i64 %before.137, %v.139
-  %mean.141 = lshr i64 %v.140, 1
-  %v.142 = icmp eq i64 %before.137, 0
-  %v.143 = select i1 %v.142, i64 %v.134, i64 %mean.141
-  store i64 %v.143, ptr @wake_cycles
-  br label %after.126
-after.126:
+  %v.126 = load atomic i64, ptr @ticket monotonic, align 8
+  %generation.127 = lshr i64 %v.126, 32
+  %v.128 = add i64 %generation.127, 1
+  %v.129 = shl i64 %v.128, 32
+  %v.130 = shl i64 %parts.13, 16
+  %v.131 = or i64 %v.129, %v.130
+  store atomic i64 %v.131, ptr @ticket seq_cst, align 8
+  %v.135 = load atomic i32, ptr @sleepers seq_cst, align 4
+  %v.136 = icmp ne i32 %v.135, 0
+  br i1 %v.136, label %then.132, label %after.134
+then.132:
+  %start.137 = call i64 @llvm.readcyclecounter()
+  %v.138 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.139 = call i32 @pthread_cond_broadcast(ptr @work_ready)
+  %v.140 = call i32 @pthread_mutex_unlock(ptr @lock)
+  %v.141 = call i64 @llvm.readcyclecounter()
+  %v.142 = sub i64 %v.141, %start.137
+  %before.145 = load i64, ptr @wake_cycles
+  %v.146 = shl i64 %before.145, 1
+  %v.147 = call i64 @llvm.umin.i64(i64 %v.142, i64 %v.146)
+  %v.148 = add i64 %before.145, %v.147
+  %mean.149 = lshr i64 %v.148, 1
+  %v.150 = icmp eq i64 %before.145, 0
+  %v.151 = select i1 %v.150, i64 %v.142, i64 %mean.149
+  store i64 %v.151, ptr @wake_cycles
+  br label %after.134
+after.134:
   call void @drain(ptr %me.21, ptr @owner_cpu)
   call void @wait_for_parts(i64 %parts.13)
-  %cycles_at.146 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.147 = load i64, ptr %cycles_at.146
-  %indices_at.148 = getelementptr i8, ptr %me.21, i64 656
-  %indices.149 = load i64, ptr %indices_at.148
-  %cycles_at.150 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.150
-  %indices_at.151 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.151
-  %v.155 = icmp ne i64 %indices.149, 0
-  br i1 %v.155, label %then.152, label %after.154
-then.152:
-  %v.158 = ptrtoint ptr %fn to i64
-  %v.159 = lshr i64 %v.158, 4
-  %v.160 = and i64 %v.159, 63
-  %at.161 = getelementptr [24 x i8], ptr @costs, i64 %v.160
-  store ptr %fn, ptr %at.161
-  %rate_at.162 = getelementptr i8, ptr %at.161, i64 8
-  %v.163 = shl i64 %cycles.147, 10
-  %v.164 = udiv i64 %v.163, %indices.149
-  store i64 %v.164, ptr %rate_at.162
-  br label %after.154
-after.154:
-  %is_inside_at.165 = getelementptr i8, ptr %me.21, i64 512
-  store i32 0, ptr %is_inside_at.165
-  %status_at.166 = getelementptr i8, ptr @job, i64 40
-  %status.167 = load atomic i32, ptr %status_at.166 monotonic, align 4
-  %v.171 = icmp ne i32 %status.167, 0
-  br i1 %v.171, label %then.168, label %after.170
-then.168:
-  %error_at.172 = getelementptr i8, ptr @job, i64 48
-  call void @llvm.memcpy.p0.p0.i64(ptr %me.21, ptr %error_at.172, i64 512, i1 false)
-  br label %after.170
-after.170:
+  %cycles_at.154 = getelementptr i8, ptr %me.21, i64 648
+  %cycles.155 = load i64, ptr %cycles_at.154
+  %indices_at.156 = getelementptr i8, ptr %me.21, i64 656
+  %indices.157 = load i64, ptr %indices_at.156
+  %cycles_at.158 = getelementptr i8, ptr %me.21, i64 648
+  store i64 0, ptr %cycles_at.158
+  %indices_at.159 = getelementptr i8, ptr %me.21, i64 656
+  store i64 0, ptr %indices_at.159
+  %v.163 = icmp ne i64 %indices.157, 0
+  br i1 %v.163, label %then.160, label %after.162
+then.160:
+  %v.166 = ptrtoint ptr %fn to i64
+  %v.167 = lshr i64 %v.166, 4
+  %v.168 = and i64 %v.167, 63
+  %at.169 = getelementptr [24 x i8], ptr @costs, i64 %v.168
+  store ptr %fn, ptr %at.169
+  %rate_at.170 = getelementptr i8, ptr %at.169, i64 8
+  %v.171 = shl i64 %cycles.155, 10
+  %v.172 = udiv i64 %v.171, %indices.157
+  store i64 %v.172, ptr %rate_at.170
+  br label %after.162
+after.162:
+  %is_inside_at.173 = getelementptr i8, ptr %me.21, i64 512
+  store i32 0, ptr %is_inside_at.173
+  %status_at.174 = getelementptr i8, ptr @job, i64 56
+  %status.175 = load atomic i32, ptr %status_at.174 monotonic, align 4
+  %v.179 = icmp ne i32 %status.175, 0
+  br i1 %v.179, label %then.176, label %after.178
+then.176:
+  %error_at.180 = getelementptr i8, ptr @job, i64 64
+  call void @llvm.memcpy.p0.p0.i64(ptr %me.21, ptr %error_at.180, i64 512, i1 false)
+  br label %after.178
+after.178:
   br label %run_owned_end.32
 run_owned_end.32:
-  %result.0.173 = phi i32 [ %v.37, %then.33 ], [ %status.71, %after.92 ], [ %status.167, %after.170 ]
+  %result.0.181 = phi i32 [ %v.37, %then.33 ], [ %status.71, %after.97 ], [ %status.175, %after.178 ]
   store atomic i32 0, ptr @busy release, align 4
-  ret i32 %result.0.173
+  ret i32 %result.0.181
 after.24:
   br label %after.18
 after.18:
-  %v.174 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
-  ret i32 %v.174
+  %v.182 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
+  ret i32 %v.182
 }
 
 ; `retain`, for compiled programs.

@@ -40,6 +40,7 @@ _OTHER_SYMBOLS = (
     "heddle_pool_reset",
     "heddle_pool_alone",
     "heddle_pool_configure",
+    "heddle_log_parts",
     "heddle_call_kernel",
     "heddle_glue_configure",
     "heddle_arrays_configure",

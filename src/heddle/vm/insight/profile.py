@@ -10,18 +10,21 @@ A call that leaves work to a device ends, here, when that is done: nothing runs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from threading import get_ident
 from time import perf_counter_ns
 from typing import Any
 
-from heddle.runtime.profiling import CallRow, Report, TraceEvent
+from heddle.runtime.native.library import native_library
+from heddle.runtime.profiling import CallRow, PartEvent, Report, TraceEvent
 from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator, Storage
 from heddle.runtime.tensor import Tensor
+from heddle.runtime.thread_parts import PartRecord, recorded_parts
 from heddle.vm.frames import new_frame
 from heddle.vm.insight.kernel_cost import KernelCosts
 from heddle.vm.insight.loop import WatchedFrame, WatchedLoop
@@ -62,6 +65,7 @@ class Profiler(WatchedLoop[_Frame]):
         self._fresh_before = 0
         self._peak_bytes = 0
         self._in_use: list[tuple[int, int]] = []
+        self._parts = PartRecord()
 
     def profile(self, name: str, args: Sequence[Any]) -> Report:
         """Call a function of the machine under the clock."""
@@ -73,6 +77,7 @@ class Profiler(WatchedLoop[_Frame]):
             stack.enter_context(self.machine.running_with(self._run))
             self._fresh_before = sum(allocator.books.num_fresh_blocks for allocator in allocators)
             self.machine.wait()
+            self._parts = stack.enter_context(recorded_parts())
             self._started_ns = perf_counter_ns()
             call(*args)
         fresh = sum(allocator.books.num_fresh_blocks for allocator in allocators) - self._fresh_before
@@ -165,7 +170,25 @@ class Profiler(WatchedLoop[_Frame]):
             [self._event(sites, *event) for event in self._events],
             max(self._num_events - self._max_events, 0),
             self._in_use,
+            list(self._part_events(sites)),
+            self._parts.num_dropped,
+            native_library().num_threads,
         )
+
+    def _part_events(self, sites: Sites) -> Iterator[PartEvent]:
+        """The parts of loops, each with the call that it lies in: its thread waits there for the loop."""
+        calls = sorted((event for event in self._events if event[1] >= 0), key=lambda event: event[2])
+        starts = [start for _, _, start, _, _ in calls]
+        for part in self._parts.parts:
+            since = part.start_ns - self._started_ns
+            event = PartEvent(part.thread, "", since, part.duration_ns, part.begin, part.size)
+            middle = part.start_ns + part.duration_ns // 2
+            number = bisect_right(starts, middle) - 1
+            if number >= 0 and middle <= calls[number][3]:
+                site = sites.at(*calls[number][:2])
+                name = site.callee or site.mnemonic
+                event = replace(event, name=name, place=site.place, source=site.source)
+            yield event
 
     def _event(
         self, sites: Sites, function: LinkedFunction, pc: int, start: int, end: int, depth: int

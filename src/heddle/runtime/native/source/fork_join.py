@@ -25,6 +25,7 @@ SEQ_CST.
 """
 
 from heddle.runtime.native.abi import Error, Thread
+from heddle.runtime.native.part_layout import PartLog
 from heddle.runtime.native.source.loop_costs import (
     UNKNOWN_RATE,
     Body,
@@ -35,6 +36,7 @@ from heddle.runtime.native.source.loop_costs import (
     settle_account,
     wake_cycles,
 )
+from heddle.runtime.native.source.part_log import note_part, part_log
 from heddle.runtime.native.source.processors import MOVE_CYCLES, leave_processor
 from heddle.runtime.native.source.system import (
     SIG_BLOCK,
@@ -76,13 +78,16 @@ from heddle.systems.words import (
 
 
 class Job(Struct):
-    """The loop that runs. A part is run `chunk` indices at a time. `error` is that of the first failure."""
+    """The loop that runs. A part is run `chunk` indices at a time. Parts are written into `log` while
+    somebody takes a profile. `error` is that of the first failure."""
 
     fn: Body
     ctx: Address
     extent: u64
     chunk: u64
     is_backwards: u64
+    owner: Pointer[Thread]
+    log: Pointer[PartLog]
     status: Atomic[i32]
     error: Error
 
@@ -115,6 +120,7 @@ def heddle_pool_reset() -> None:
     caller_waits.store(0, RELAXED)
     ticket.store(0, RELAXED)
     done.store(0, RELAXED)
+    part_log.store(null, RELAXED)
     heddle_thread().is_inside = 0
     busy.store(0, SEQ_CST)
 
@@ -193,6 +199,8 @@ def run_part(me: Pointer[Thread], part: u64, parts: u64) -> None:
     start = cycle_counter()
     status = run_chunks(fn, begin, begin + size, job.ctx)
     count_cycles(me, start, size)
+    if job.log != null:
+        note_part(job.log, job.owner, me, begin, size, start)
     if status != 0 and job.status.compare_exchange(0, status, ACQ_REL, ACQUIRE):
         copy(job.error, me.error)
 
@@ -308,11 +316,13 @@ def wait_for_parts(parts: u64) -> None:
 
 
 @inline
-def publish(fn: Body, ctx: Address, extent: u64, parts: u64) -> None:
+def publish(me: Pointer[Thread], fn: Body, ctx: Address, extent: u64, parts: u64) -> None:
     """Tell the workers of a job whose order is set, and wake those that sleep."""
     job.fn = fn
     job.ctx = ctx
     job.extent = extent
+    job.owner = me
+    job.log = part_log.load(ACQUIRE)
     job.status.store(0, RELAXED)
     done.store(0, RELAXED)
     generation = ticket.load(RELAXED) >> 32
@@ -335,7 +345,7 @@ def run_shared(
         start_workers(need)
     me.is_inside = 1
     set_order(fn, extent, parts, grain, sweeps)
-    publish(fn, ctx, extent, parts)
+    publish(me, fn, ctx, extent, parts)
     drain(me, owner_cpu)
     wait_for_parts(parts)
     settle_account(me, fn)
@@ -359,6 +369,9 @@ def run_owned(
         set_order(fn, extent, 1, grain, sweeps)
         status = run_chunks(fn, 0, extent, ctx)
         count_cycles(me, start, extent)
+        log = part_log.load(ACQUIRE)
+        if log != null:
+            note_part(log, me, me, 0, extent, start)
         settle_account(me, fn)
         return status
     return run_shared(me, fn, ctx, extent, parts, grain, sweeps)
