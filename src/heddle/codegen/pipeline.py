@@ -16,7 +16,7 @@ OPTIONAL_LOOP_PASSES = (
     "HoistDivisions",
     "HoistIndexChecks",
     "HoistIfThenElse",
-    "LoadWholeVectors",
+    "MoveWholeVectors",
     "StorageRewrite",
     "UnrollLoop",
     "RemoveNoOp",

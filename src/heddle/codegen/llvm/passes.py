@@ -16,13 +16,13 @@ from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
-from heddle.tir.transform.load_whole_vectors import LoadWholeVectors
 from heddle.tir.transform.lower_blocks import LowerBlocks
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
 from heddle.tir.transform.lower_tile_products import LowerTileProducts
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.move_whole_vectors import MoveWholeVectors
 from heddle.tir.transform.peel_last_pair import PeelLastPair
 from heddle.tir.transform.place_allocations import PlaceAllocations
 from heddle.tir.transform.remove_assume import RemoveAssume
@@ -69,7 +69,7 @@ def lowering_passes(target: Target) -> tuple[Pass, ...]:
         Simplify(),
         CountRows(),
         HoistDivisions(),  # before unrolling, which copies them
-        LoadWholeVectors("avx512vl" in target.feature_set),  # of what is staged, most needs no masks
+        MoveWholeVectors("avx512vl" in target.feature_set),  # of what is staged, most needs no masks
         UnrollLoop(),  # constant indices into local buffers: LLVM makes registers of them
         RemoveNoOp(),
         RemoveAssume(),

@@ -98,11 +98,13 @@ def _map_pattern(block: SBlock, store: BufferStore) -> OpPattern:
 
 def _reads_neighbours(loads: list[BufferLoad]) -> bool:
     """Whether an element takes several elements of one operand: inside another loop nest, what makes that
-    operand would be computed as often, and a window would compute the map for each of its places."""
+    operand would be computed as often, and a window would compute the map for each of its places. Columns of
+    stated numbers are read once each, as those of a matrix of three columns."""
     first: dict[Buffer, BufferLoad] = {}
     return not all(
-        structural_equal(tuple(load.indices), tuple(first.setdefault(load.buffer, load).indices))
+        structural_equal(a, b) or (is_const_int(a) and is_const_int(b))
         for load in loads
+        for a, b in zip(load.indices, first.setdefault(load.buffer, load).indices, strict=True)
     )
 
 

@@ -7,12 +7,12 @@ from heddle.tir.transform.flatten_buffer import FlattenBuffer
 from heddle.tir.transform.hoist_divisions import HoistDivisions
 from heddle.tir.transform.hoist_if import HoistIfThenElse
 from heddle.tir.transform.hoist_index_checks import HoistIndexChecks
-from heddle.tir.transform.load_whole_vectors import LoadWholeVectors
 from heddle.tir.transform.lower_dot_products import LowerDotProducts
 from heddle.tir.transform.lower_intrinsics import LowerIntrin
 from heddle.tir.transform.lower_small_float import LowerSmallFloat
 from heddle.tir.transform.lower_tile_products import LowerTileProducts
 from heddle.tir.transform.make_packed_api import MakePackedAPI
+from heddle.tir.transform.move_whole_vectors import MoveWholeVectors
 from heddle.tir.transform.peel_last_pair import PeelLastPair
 from heddle.tir.transform.remove_assume import RemoveAssume
 from heddle.tir.transform.remove_no_op import RemoveNoOp
@@ -29,12 +29,12 @@ __all__ = [
     "HoistDivisions",
     "HoistIfThenElse",
     "HoistIndexChecks",
-    "LoadWholeVectors",
     "LowerDotProducts",
     "LowerIntrin",
     "LowerSmallFloat",
     "LowerTileProducts",
     "MakePackedAPI",
+    "MoveWholeVectors",
     "PeelLastPair",
     "RemoveAssume",
     "RemoveNoOp",
