@@ -7,6 +7,7 @@ from heddle.tir.schedule.rules.attention import Attention
 from heddle.tir.schedule.rules.contraction import Contraction
 from heddle.tir.schedule.rules.convolution import ConvolutionRule
 from heddle.tir.schedule.rules.elementwise import Elementwise
+from heddle.tir.schedule.rules.interpolated_rows import InterpolatedRows
 from heddle.tir.schedule.rules.plain_products import PlainProducts
 from heddle.tir.schedule.rules.row_pass import RowPass
 from heddle.tir.schedule.rules.rule import ScheduleRule
@@ -16,6 +17,7 @@ from heddle.tir.schedule.rules.window import Window
 
 CPU_RULES: tuple[ScheduleRule, ...] = (
     Transpose(),
+    InterpolatedRows(),
     Elementwise(),
     ConvolutionRule(),
     AlongRows(),

@@ -6,15 +6,12 @@ the machine code generator vectorises; otherwise the last loop stays, so that it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from heddle.arith import Analyzer
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.intrinsics import intrinsic_of
 from heddle.prim.nodes import (
     Call,
-    Cast,
     Div,
     FloorDiv,
     FloorMod,
@@ -69,71 +66,14 @@ class Elementwise(ScheduleRule):
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if not all(is_spatial(block_of(sch, handle)) for handle in sch.blocks()):
             return None
-        repeated = _repeated_maps(sch)
-        return _with_rows_apart(sch.copy(), repeated) or _one_by_one(sch.copy(), repeated)
-
-
-def _one_by_one(sch: Schedule, keep: Sequence[str]) -> Schedule:
-    """Each map that is not inlined by itself."""
-    inline_maps(sch, keep)
-    for handle in sch.blocks():
-        schedule_map(sch, handle)
-    return sch
-
-
-def _with_rows_apart(sch: Schedule, keep: Sequence[str]) -> Schedule | None:
-    """As `_one_by_one`, with rows that are computed in order before they are read at places far from each
-    other, if there are some: an image is interpolated along its columns a row at a time."""
-    rows = [handle for handle in sch.blocks() if _is_row_read_apart(sch, handle)]
-    if not rows:
-        return None
-    inline_maps(sch, [*keep, *(handle.name for handle in rows)])
-    for handle in rows:
-        readers = sch.get_consumers(handle)
-        if len(readers) != 1 or len(sch.get_loops(readers[0])) < 2:
-            return None
-        schedule_map(sch, readers[0])
-        row, *inner = sch.get_loops(readers[0])
-        axis = _axis_of(sch, readers[0], inner[-1]) if inner else None
-        if axis is not block_of(sch, readers[0]).iter_vars[-1].var:
-            return None
-        if not try_primitive(sch, lambda handle=handle, row=row: sch.compute_at(handle, row)):
-            return None
-        sch.annotate(sch.get_loops(handle)[-1], MAP, True)
-        sch.annotate(inner[-1], MAP, True)
-    done = {handle.name for handle in rows} | {sch.get_consumers(handle)[0].name for handle in rows}
-    for handle in sch.blocks():
-        if handle.name not in done:
+        sch = sch.copy()
+        inline_maps(sch, keep=repeated_maps(sch))
+        for handle in sch.blocks():
             schedule_map(sch, handle)
-    return sch
+        return sch
 
 
-def _is_row_read_apart(sch: Schedule, handle: SBlockRV) -> bool:
-    """Whether each element of a map's only reader takes several elements of one row, at places that its last
-    axis gives by more than a sum: it would compute each of them again."""
-    block, readers = block_of(sch, handle), sch.get_consumers(handle)
-    if len(readers) != 1:
-        return False
-    reader = block_of(sch, readers[0])
-    loads = _loads(reader, {region.buffer for region in block.writes})
-    axis = reader.iter_vars[-1].var
-    rows = [load.indices[:-1] for load in loads]
-    return (
-        len(loads) > 1
-        and all(structural_equal(row, rows[0]) for row in rows)
-        and axis not in free_vars(*rows[0])
-        and all(_is_jump(load.indices[-1], axis) for load in loads)
-    )
-
-
-def _is_jump(index: PrimExpr, axis: Var) -> bool:
-    return any(
-        isinstance(part, Cast) and part.value.dtype.is_float and axis in free_vars(part)
-        for part in walk(index)
-    )
-
-
-def _repeated_maps(sch: Schedule) -> list[str]:
+def repeated_maps(sch: Schedule) -> list[str]:
     """Maps that are better computed once: their readers would do the work again along an axis that is not
     among their own, as the channels of an image do with positions that all of them share."""
     made = []
@@ -143,7 +83,7 @@ def _repeated_maps(sch: Schedule) -> list[str]:
             continue
         written = {region.buffer for region in block.writes}
         readers = [block_of(sch, reader) for reader in sch.get_consumers(handle)]
-        if any(_repeats(reader, load) for reader in readers for load in _loads(reader, written)):
+        if any(_repeats(reader, load) for reader in readers for load in loads_of(reader, written)):
             made.append(handle.name)
     return made
 
@@ -154,7 +94,8 @@ def _is_slow(node: object) -> bool:
     return isinstance(node, Div) and node.dtype.is_float
 
 
-def _loads(block: SBlock, buffers: set[Buffer]) -> list[BufferLoad]:
+def loads_of(block: SBlock, buffers: set[Buffer]) -> list[BufferLoad]:
+    """What a block reads of some buffers."""
     return [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer in buffers]
 
 
@@ -174,7 +115,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     if not loops:
         return
     weight = _weight(block_of(sch, handle))
-    if _follows_places(block_of(sch, handle), _axis_of(sch, handle, loops[-1])):
+    if _follows_places(block_of(sch, handle), axis_of(sch, handle, loops[-1])):
         _walk_side_by_side(sch, loops, weight)
         return
     if len(loops) == 1 or is_flat(block_of(sch, handle)):
@@ -197,7 +138,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         return
     fused = sch.fuse(*outer) if len(outer) > 1 else outer[0]
     parallelize(sch, fused, iterations(sch, [inner]) * weight)
-    axis = _axis_of(sch, handle, inner)
+    axis = axis_of(sch, handle, inner)
     period = _period(block_of(sch, handle), axis)
     repeated = None if period is not None else _repeated(block_of(sch, handle), axis)
     if period is not None:
@@ -210,7 +151,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
         cut_loop(sch, inner, block_of(sch, handle), axis)
 
 
-def _axis_of(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> Var:
+def axis_of(sch: Schedule, handle: SBlockRV, loop: LoopRV) -> Var:
     """The axis that a loop runs over; the last one, where the loop has several."""
     axes = [axis for axis, other in loops_of_axes(sch, handle).items() if other.var is loop.var]
     found: Var = axes[-1] if axes else block_of(sch, handle).iter_vars[-1].var
