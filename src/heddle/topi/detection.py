@@ -12,8 +12,9 @@ from heddle.prim.ops import all as all_of
 from heddle.prim.ops import any as any_of
 from heddle.prim.ops import cast, maximum, min_value, minimum, select
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.tir.builder import StmtBuilder
-from heddle.tir.nodes import Buffer, ForKind, Stmt, seq
+from heddle.tir.nodes import AllocBuffer, Buffer, ForKind, Stmt, decl_buffer, seq
 from heddle.topi.dims import product
 from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
 
@@ -36,10 +37,11 @@ def roi_align(
     ("max") of samples between four neighbours: `sample_ratio` of them each way, or as many as a bin has
     elements where that is 0. (regions, channels, height, width).
     """
-    height, width = x.shape[2], x.shape[3]
+    sizes = x.shape[2:]
     shape = (rois.shape[0], x.shape[1], *(constant(size, "int64") for size in pooled_size))
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
+        tables = [_SampleTable(size * sample_ratio) for size in pooled_size] if sample_ratio > 0 else []
         total, rows, columns = Cell("total", "float32"), Cell("rows"), Cell("columns")
         image = Cell("image")
         begin = [Cell(name, "float32") for name in ("begin_y", "begin_x")]
@@ -59,21 +61,43 @@ def roi_align(
                 stmts += [
                     begin[axis].set(first),
                     bins[axis].set(size / float(pooled_size[axis])),
-                    count.set(constant(sample_ratio, "int64") if sample_ratio > 0 else number),
+                    count.set(number),
+                ]
+            for axis, table in enumerate(tables):
+                steps = (constant(pooled_size[axis], "int64"), constant(sample_ratio, "int64"))
+                stmts += [
+                    *table.declare(),
+                    nest("s", steps, lambda at, axis=axis: noted(axis, *at)),
                 ]
             return seq(*stmts, nest("p", shape[1:], lambda index: one_bin(k, index)))
 
+        def number_of(axis: int) -> PrimExpr:
+            return constant(sample_ratio, "int64") if tables else (rows, columns)[axis].get()
+
+        def noted(axis: int, part: PrimExpr, step: PrimExpr) -> Stmt:
+            around = _around(place(axis, part, step), sizes[axis])
+            return tables[axis].fill(part * sample_ratio + step, around)
+
+        def place(axis: int, part: PrimExpr, step: PrimExpr) -> PrimExpr:
+            """The position along an axis of a sample of a bin."""
+            result: PrimExpr = (
+                begin[axis].get()
+                + cast(_FLOAT, part) * bins[axis].get()
+                + (cast(_FLOAT, step) + 0.5) * bins[axis].get() / cast(_FLOAT, number_of(axis))
+            )
+            return result
+
         def one_bin(k: PrimExpr, index: tuple[PrimExpr, ...]) -> Stmt:
-            channel, counts = index[0], (rows.get(), columns.get())
+            channel, counts = index[0], (number_of(0), number_of(1))
 
             def sample(iy: PrimExpr, ix: PrimExpr) -> Stmt:
                 at = [
-                    begin[a].get()
-                    + cast(_FLOAT, index[1 + a]) * bins[a].get()
-                    + (cast(_FLOAT, step) + 0.5) * bins[a].get() / cast(_FLOAT, counts[a])
+                    tables[a].at(index[1 + a] * sample_ratio + step, sizes[a])
+                    if tables
+                    else _around(place(a, index[1 + a], step), sizes[a])
                     for a, step in enumerate((iy, ix))
                 ]
-                parts = _neighbours(inputs[0], image.get(), channel, at, (height, width))
+                parts = _neighbours(inputs[0], image.get(), channel, at)
                 if mode == "avg":
                     return total.set(total.get() + parts[0] + parts[1] + parts[2] + parts[3])
                 best = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]))
@@ -95,24 +119,56 @@ def roi_align(
     return result
 
 
-def _neighbours(
-    x: Buffer, image: PrimExpr, channel: PrimExpr, at: Sequence[PrimExpr], sizes: Sequence[PrimExpr]
-) -> list[PrimExpr]:
+@frozen
+class _Around:
+    """The two elements of an axis around a position, how far it is from the first, and whether it is more
+    than one element outside."""
+
+    low: PrimExpr
+    high: PrimExpr
+    rest: PrimExpr
+    is_outside: PrimExpr
+
+
+def _around(position: PrimExpr, size: PrimExpr) -> _Around:
+    n, zero, one = cast(_FLOAT, size), constant(0, _FLOAT), constant(1, _FLOAT)
+    inner = minimum(maximum(position, zero), n - 1)
+    low = maximum(minimum(cast("int64", inner), size - 1), 0)
+    is_outside = any_of(position < -one, position > n)
+    return _Around(low, minimum(low + 1, size - 1), inner - cast(_FLOAT, low), is_outside)
+
+
+class _SampleTable:
+    """What `_around` gives for all samples of an axis of a region: all channels take the same."""
+
+    def __init__(self, count: int) -> None:
+        shape = (constant(count, "int64"),)
+        self.low, self.rest = decl_buffer(shape, "int64", "low"), decl_buffer(shape, "float32", "rest")
+
+    def declare(self) -> list[Stmt]:
+        """The statements that make room."""
+        return [AllocBuffer(self.low), AllocBuffer(self.rest)]
+
+    def fill(self, number: PrimExpr, around: _Around) -> Stmt:
+        """Note a sample; one outside has no element."""
+        low = select(around.is_outside, constant(-1, "int64"), around.low)
+        return seq(store(self.low, low, (number,)), store(self.rest, around.rest, (number,)))
+
+    def at(self, number: PrimExpr, size: PrimExpr) -> _Around:
+        """What was noted of a sample."""
+        known = load(self.low, (number,))
+        low = maximum(known, 0)
+        return _Around(low, minimum(low + 1, size - 1), load(self.rest, (number,)), known < 0)
+
+
+def _neighbours(x: Buffer, image: PrimExpr, channel: PrimExpr, at: Sequence[_Around]) -> list[PrimExpr]:
     """The four elements around a position, each times its weight; 0 more than one element outside."""
-    zero, one = constant(0, _FLOAT), constant(1, _FLOAT)
-    outside, places = [], []
-    for position, size in zip(at, sizes, strict=True):
-        n = cast(_FLOAT, size)
-        outside += [position < -one, position > n]
-        inner = minimum(maximum(position, zero), n - 1)
-        low = maximum(minimum(cast("int64", inner), size - 1), 0)
-        rest = inner - cast(_FLOAT, low)
-        places.append(((low, one - rest), (minimum(low + 1, size - 1), rest)))
+    zero, one, (rows, columns) = constant(0, _FLOAT), constant(1, _FLOAT), at
     made = []
-    for row, row_weight in places[0]:
-        for column, column_weight in places[1]:
-            value = cast(_FLOAT, load(x, (image, channel, row, column))) * row_weight * column_weight
-            made.append(select(any_of(*outside), zero, value))
+    for row, row_weight in ((rows.low, one - rows.rest), (rows.high, rows.rest)):
+        for column, weight in ((columns.low, one - columns.rest), (columns.high, columns.rest)):
+            value = cast(_FLOAT, load(x, (image, channel, row, column))) * row_weight * weight
+            made.append(select(any_of(rows.is_outside, columns.is_outside), zero, value))
     return made
 
 
