@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from heddle import te
 from heddle.prim.checked_index import checked_index
@@ -65,16 +66,14 @@ def roi_align(
                 ]
             for axis, table in enumerate(tables):
                 steps = (constant(pooled_size[axis], "int64"), constant(sample_ratio, "int64"))
-                stmts += [
-                    *table.declare(),
-                    nest("s", steps, lambda at, axis=axis: noted(axis, *at)),
-                ]
+                stmts += [*table.declare(), nest("s", steps, partial(noted, axis))]
             return seq(*stmts, nest("p", shape[1:], lambda index: one_bin(k, index)))
 
         def number_of(axis: int) -> PrimExpr:
             return constant(sample_ratio, "int64") if tables else (rows, columns)[axis].get()
 
-        def noted(axis: int, part: PrimExpr, step: PrimExpr) -> Stmt:
+        def noted(axis: int, at: tuple[PrimExpr, ...]) -> Stmt:
+            part, step = at
             around = _around(place(axis, part, step), sizes[axis])
             return tables[axis].fill(part * sample_ratio + step, around)
 

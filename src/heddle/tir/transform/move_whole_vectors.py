@@ -98,6 +98,8 @@ class _Splitter(StmtRewriter):
     def _of_all_lanes(self, condition: PrimExpr) -> list[PrimExpr] | None:
         """Conditions that hold together where one of vectors holds in all lanes; None where it is no bound on
         what rises from lane to lane. Such a bound holds in all lanes where it holds in the one next to it."""
+        if not condition.dtype.is_bool:
+            return None
         if isinstance(condition, Var):
             known = self._masks.get(condition)
             return None if known is None else self._of_all_lanes(known)

@@ -54,6 +54,8 @@ def _is_read_apart(sch: Schedule, handle: SBlockRV) -> bool:
         return False
     reader = block_of(sch, readers[0])
     loads = loads_of(reader, {region.buffer for region in block.writes})
+    if not reader.iter_vars:
+        return False
     axis = reader.iter_vars[-1].var
     rows = [load.indices[:-1] for load in loads]
     return (
