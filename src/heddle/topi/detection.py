@@ -17,7 +17,7 @@ from heddle.support.frozen import frozen
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import AllocBuffer, Buffer, ForKind, Stmt, decl_buffer, seq
 from heddle.topi.dims import product
-from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
+from heddle.topi.loops import Cell, load, nest, on_threads, store
 
 _FLOAT = DataType("float32")
 _COST_OF_SAMPLE = 32
@@ -38,84 +38,103 @@ def roi_align(
     ("max") of samples between four neighbours: `sample_ratio` of them each way, or as many as a bin has
     elements where that is 0. (regions, channels, height, width).
     """
-    sizes = x.shape[2:]
     shape = (rois.shape[0], x.shape[1], *(constant(size, "int64") for size in pooled_size))
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
-        tables = [_SampleTable(size * sample_ratio) for size in pooled_size] if sample_ratio > 0 else []
-        total, rows, columns = Cell("total", "float32"), Cell("rows"), Cell("columns")
-        image = Cell("image")
-        begin = [Cell(name, "float32") for name in ("begin_y", "begin_x")]
-        bins = [Cell(name, "float32") for name in ("bin_y", "bin_x")]
-
-        def region(k: PrimExpr) -> Stmt:
-            cells = [cell.declare() for cell in (total, rows, columns, image, *begin, *bins)]
-            stmts = [*cells, image.set(checked_index(load(inputs[2], (k,)), x.shape[0], from_end=False))]
-            for axis, count in ((0, rows), (1, columns)):
-                first, last = (
-                    cast(_FLOAT, load(inputs[1], (k, constant(1 - axis + 2 * end, "int64")))) * spatial_scale
-                    - (0.5 if aligned else 0.0)
-                    for end in (0, 1)
-                )
-                size = last - first if aligned else maximum(last - first, constant(1, _FLOAT))
-                number = cast("int64", ceil(size / float(pooled_size[axis])))
-                stmts += [
-                    begin[axis].set(first),
-                    bins[axis].set(size / float(pooled_size[axis])),
-                    count.set(number),
-                ]
-            for axis, table in enumerate(tables):
-                steps = (constant(pooled_size[axis], "int64"), constant(sample_ratio, "int64"))
-                stmts += [*table.declare(), nest("s", steps, partial(noted, axis))]
-            return seq(*stmts, nest("p", shape[1:], lambda index: one_bin(k, index)))
-
-        def number_of(axis: int) -> PrimExpr:
-            return constant(sample_ratio, "int64") if tables else (rows, columns)[axis].get()
-
-        def noted(axis: int, at: tuple[PrimExpr, ...]) -> Stmt:
-            part, step = at
-            around = _around(place(axis, part, step), sizes[axis])
-            return tables[axis].fill(part * sample_ratio + step, around)
-
-        def place(axis: int, part: PrimExpr, step: PrimExpr) -> PrimExpr:
-            """The position along an axis of a sample of a bin."""
-            result: PrimExpr = (
-                begin[axis].get()
-                + cast(_FLOAT, part) * bins[axis].get()
-                + (cast(_FLOAT, step) + 0.5) * bins[axis].get() / cast(_FLOAT, number_of(axis))
-            )
-            return result
-
-        def one_bin(k: PrimExpr, index: tuple[PrimExpr, ...]) -> Stmt:
-            channel, counts = index[0], (number_of(0), number_of(1))
-
-            def sample(iy: PrimExpr, ix: PrimExpr) -> Stmt:
-                at = [
-                    tables[a].at(index[1 + a] * sample_ratio + step, sizes[a])
-                    if tables
-                    else _around(place(a, index[1 + a], step), sizes[a])
-                    for a, step in enumerate((iy, ix))
-                ]
-                parts = _neighbours(inputs[0], image.get(), channel, at)
-                if mode == "avg":
-                    return total.set(total.get() + parts[0] + parts[1] + parts[2] + parts[3])
-                best = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]))
-                is_first = all_of(iy <= 0, ix <= 0)
-                return total.set(select(is_first, best, maximum(total.get(), best)))
-
-            number = maximum(counts[0] * counts[1], 1)
-            value = total.get() / cast(_FLOAT, number) if mode == "avg" else total.get()
-            return seq(
-                total.set(constant(0, _FLOAT)),
-                loop("iy", counts[0], lambda iy: loop("ix", counts[1], lambda ix: sample(iy, ix))),
-                store(outputs[0], cast(x.dtype, value), (k, *index)),
-            )
-
-        samples = product(shape[1:]) * max(sample_ratio, 1) ** 2
-        return on_threads("k", shape[:1], samples * _COST_OF_SAMPLE, lambda index: region(index[0]))
+        made = _RegionAlign(inputs, outputs[0], pooled_size, spatial_scale, sample_ratio, aligned, mode)
+        return made.body()
 
     result: te.Tensor = te.extern(shape, [x, rois, batch_indices], body, name="roi_align", dtype=x.dtype)
     return result
+
+
+class _RegionAlign:
+    """Writes the loops of `roi_align`. Where the number of samples is stated, tables hold their places: all
+    channels take the same."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Buffer],
+        result: Buffer,
+        pooled_size: tuple[int, int],
+        spatial_scale: float,
+        sample_ratio: int,
+        aligned: bool,
+        mode: str,
+    ) -> None:
+        (self.x, self.rois, self.numbers), self.result = inputs, result
+        self.pooled_size, self.scale, self.ratio = pooled_size, spatial_scale, sample_ratio
+        self.aligned, self.mode = aligned, mode
+        self.tables = [_SampleTable(size * sample_ratio) for size in pooled_size] if sample_ratio > 0 else []
+        self.total, self.image = Cell("total", "float32"), Cell("image")
+        self.counts = [Cell(name) for name in ("rows", "columns")]
+        self.begin = [Cell(name, "float32") for name in ("begin_y", "begin_x")]
+        self.bins = [Cell(name, "float32") for name in ("bin_y", "bin_x")]
+
+    def body(self) -> Stmt:
+        shape = self.result.shape
+        samples = product(shape[1:]) * max(self.ratio, 1) ** 2
+        return on_threads("k", shape[:1], samples * _COST_OF_SAMPLE, lambda index: self._region(index[0]))
+
+    def _region(self, k: PrimExpr) -> Stmt:
+        cells = (self.total, self.image, *self.counts, *self.begin, *self.bins)
+        image = checked_index(load(self.numbers, (k,)), self.x.shape[0], from_end=False)
+        stmts = [*(cell.declare() for cell in cells), self.image.set(image)]
+        for axis, bins in enumerate(self.pooled_size):
+            first, last = (
+                cast(_FLOAT, load(self.rois, (k, constant(1 - axis + 2 * end, "int64")))) * self.scale
+                - (0.5 if self.aligned else 0.0)
+                for end in (0, 1)
+            )
+            size = last - first if self.aligned else maximum(last - first, constant(1, _FLOAT))
+            stmts += [
+                self.begin[axis].set(first),
+                self.bins[axis].set(size / float(bins)),
+                self.counts[axis].set(cast("int64", ceil(size / float(bins)))),
+            ]
+        for axis, table in enumerate(self.tables):
+            steps = (constant(self.pooled_size[axis], "int64"), self._count(axis))
+            stmts += [*table.declare(), nest("s", steps, partial(self._noted, axis))]
+        return seq(*stmts, nest("p", self.result.shape[1:], lambda index: self._bin(k, index)))
+
+    def _count(self, axis: int) -> PrimExpr:
+        """How many samples a bin has along an axis."""
+        return constant(self.ratio, "int64") if self.tables else self.counts[axis].get()
+
+    def _sampled(self, axis: int, part: PrimExpr, step: PrimExpr) -> _Around:
+        """What is around a sample of a bin along an axis."""
+        size = self.bins[axis].get()
+        within = (cast(_FLOAT, step) + 0.5) * size / cast(_FLOAT, self._count(axis))
+        position = self.begin[axis].get() + cast(_FLOAT, part) * size + within
+        return _around(position, self.x.shape[2 + axis])
+
+    def _noted(self, axis: int, at: tuple[PrimExpr, ...]) -> Stmt:
+        part, step = at
+        return self.tables[axis].fill(part * self.ratio + step, self._sampled(axis, part, step))
+
+    def _known(self, axis: int, part: PrimExpr, step: PrimExpr) -> _Around:
+        if not self.tables:
+            return self._sampled(axis, part, step)
+        return self.tables[axis].at(part * self.ratio + step, self.x.shape[2 + axis])
+
+    def _bin(self, k: PrimExpr, index: tuple[PrimExpr, ...]) -> Stmt:
+        counts, total = (self._count(0), self._count(1)), self.total.get()
+        number = maximum(counts[0] * counts[1], 1)
+        value = total / cast(_FLOAT, number) if self.mode == "avg" else total
+        return seq(
+            self.total.set(constant(0, _FLOAT)),
+            nest("i", counts, lambda steps: self._sample(index, steps)),
+            store(self.result, cast(self.x.dtype, value), (k, *index)),
+        )
+
+    def _sample(self, index: tuple[PrimExpr, ...], steps: tuple[PrimExpr, ...]) -> Stmt:
+        at = [self._known(axis, index[1 + axis], step) for axis, step in enumerate(steps)]
+        parts, total = _neighbours(self.x, self.image.get(), index[0], at), self.total.get()
+        if self.mode == "avg":
+            return self.total.set(total + parts[0] + parts[1] + parts[2] + parts[3])
+        best = maximum(maximum(parts[0], parts[1]), maximum(parts[2], parts[3]))
+        is_first = all_of(*(step <= 0 for step in steps))
+        return self.total.set(select(is_first, best, maximum(total, best)))
 
 
 @frozen
@@ -138,7 +157,7 @@ def _around(position: PrimExpr, size: PrimExpr) -> _Around:
 
 
 class _SampleTable:
-    """What `_around` gives for all samples of an axis of a region: all channels take the same."""
+    """What `_around` gives for all samples of an axis of a region."""
 
     def __init__(self, count: int) -> None:
         shape = (constant(count, "int64"),)
