@@ -83,7 +83,7 @@ def _np_source(
         low, high = np.float32(roi[0]), np.float32(roi[1])
         if outputs == 1:
             return np.array([(low + high) * half * (n - one)], np.float32)
-        return low * (n - one) + x * ((high - low) * (n - one) / (m - one))
+        return low * (n - one) + x * (high - low) * (n - one) / (m - one)
     centred = scaled(x + half) - half
     if mode == "half_pixel_symmetric" and scale is not None:
         return centred + n * half * (one - m / (np.float32(scale) * n))

@@ -32,6 +32,7 @@ ROUNDINGS = ("round", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"
 _FLOAT = DataType("float32")
 _PLACE = DataType("int32")
 """Of positions: those of float32 are whole below 2**24, and vectors of them need no int64."""
+_FARTHEST = 2.0**30
 MAX_REPEATS = 8
 """Of a free size the factor is looked for up to here."""
 _HALVES = ("round", "round_prefer_floor", "round_prefer_ceil", "")
@@ -70,7 +71,20 @@ class Resize:
         ndim: int,
         geometry: te.Tensor | None = None,
     ) -> Any:
-        """The position in the image, a float, of a position of the result."""
+        """The position in the image, a float, of a position of the result. One that a region or a scale gives
+        may be anywhere: it ends where whole positions still have neighbours."""
+        found = self._source(position, size, outputs, axis, ndim, geometry)
+        return found if geometry is None and self.coordinates != "tf_crop_and_resize" else _bounded(found)
+
+    def _source(
+        self,
+        position: PrimExpr,
+        size: PrimExpr,
+        outputs: PrimExpr,
+        axis: int,
+        ndim: int,
+        geometry: te.Tensor | None,
+    ) -> Any:
         x, n, m = cast(_FLOAT, position), cast(_FLOAT, size), cast(_FLOAT, outputs)
         scale = None if geometry is None else geometry[0, axis]
         half = constant(0.5, _FLOAT)
@@ -90,11 +104,9 @@ class Resize:
                 low, high = geometry[1, axis], geometry[2, axis]
             steps = maximum(m - 1, constant(1, _FLOAT))
             middle = (low + high) * half * (n - 1)
-            return (
-                middle
-                if is_const_int(outputs, 1)
-                else select(outputs > 1, low * (n - 1) + x * ((high - low) * (n - 1) / steps), middle)
-            )
+            begin = _bounded(low * (n - 1))  # rounded before the sum, as in ONNX Runtime: the end may be at 0
+            place = begin + x * (high - low) * (n - 1) / steps
+            return middle if is_const_int(outputs, 1) else select(outputs > 1, place, middle)
         centred = self._scaled(x + half, n, m, scale) - half
         if mode == "half_pixel_symmetric" and scale is not None:
             return centred + n * half * (1 - m / (scale * n))
@@ -164,6 +176,11 @@ class Resize:
             return result
 
         return [far(t + 1), near(t), near(1 - t), far(2 - t)]
+
+
+def _bounded(x: PrimExpr) -> PrimExpr:
+    result: PrimExpr = maximum(constant(-_FARTHEST, _FLOAT), minimum(constant(_FARTHEST, _FLOAT), x))
+    return result
 
 
 def resize(

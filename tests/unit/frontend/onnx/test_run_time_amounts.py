@@ -196,6 +196,28 @@ def test_scales_of_a_region_whose_cubic_weights_leave_out_what_is_outside(free: 
         assert compared.check(feed, rtol=1e-4) == "equal"
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_regions_that_end_at_an_element(mode: str) -> None:
+    """Whether a place is inside hangs on its last bit; one far away is outside, and nothing is read there."""
+    attrs = {"coordinate_transformation_mode": "tf_crop_and_resize", "extrapolation_value": 7.0}
+    inputs = {"x": (["n", "c", "h", "w"], "float32"), "roi": ((8,), "float32"), "s": ((4,), "int64")}
+    compared = Compared(
+        model([node("Resize", ["x", "roi", "", "s"], ["y"], mode=mode, **attrs)], inputs, ["y"])
+    )
+    feed = {"x": _data((1, 1, 31, 3)) + 20, "s": np.array([1, 1, 7, 5])}
+    for begin, end in (
+        (-0.2, 1.0),
+        (-0.1, 1.1),
+        (0.1, 1.2),
+        (-0.2, 1.1),
+        (0.3, 0.9),
+        (-3e9, 3e9),
+        (1e12, 1e30),
+    ):
+        feed["roi"] = np.array([0, 0, begin, 0.1, 1, 1, end, 1.0], np.float32)
+        assert compared.check(feed, rtol=1e-4) == "equal"
+
+
 def test_wrong_parts_of_a_split_are_named() -> None:
     """The message names the node and what is wrong, not a variable of ours."""
     nodes = [node("Split", ["x", "s"], ["a", "b"], "cut", axis=0)]
