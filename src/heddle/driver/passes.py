@@ -19,6 +19,7 @@ from heddle.driver.pipeline import default_pipeline, finalize_passes, legalize_p
 from heddle.ir.pass_options import fits, type_text
 from heddle.ir.transform import Pass, Sequential
 from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
+from heddle.support.syntax import parse_expression
 from heddle.target import Target
 
 _PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
@@ -151,7 +152,7 @@ def _read_call(text: str) -> tuple[str, dict[str, Any]]:
     """The name and the keyword arguments of a call, or a name alone. Raises: UsageError D0303."""
     form = "expected PassName or PassName(key=value)"
     try:
-        tree = ast.parse(text.strip(), mode="eval").body
+        tree = parse_expression(text.strip())
         call = tree if isinstance(tree, ast.Call) else ast.Call(tree, [], [])
         keys = [item.arg for item in call.keywords]
         has_others = call.args or None in keys or len(set(keys)) < len(keys)

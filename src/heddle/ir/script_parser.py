@@ -26,6 +26,7 @@ from heddle.ir.node import Node
 from heddle.support.diagnostics import Code, HeddleError, ParseError, did_you_mean
 from heddle.support.limits import current_limits, exceeded
 from heddle.support.span import Source, SourceSpan, at
+from heddle.support.syntax import parse_module
 
 _PYTHON_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -375,7 +376,7 @@ def parse_python(source: Source) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SyntaxWarning)  # what Python finds odd is not ours to tell
-            return ast.parse(source.text)
+            return parse_module(source.text)
     except SyntaxError as error:
         line, column = (error.lineno or 1) + source.first_line - 1, error.offset or 1
         span = SourceSpan(

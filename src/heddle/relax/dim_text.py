@@ -10,6 +10,7 @@ from typing import Any
 from heddle.prim.nodes import PrimExpr, SizeVar
 from heddle.relax.codes import R0401
 from heddle.support.diagnostics import ParseError
+from heddle.support.syntax import parse_expression
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -31,7 +32,7 @@ class NamedDims:
         if not isinstance(value, str):
             return value
         try:
-            return self._made(ast.parse(value, mode="eval").body, value)
+            return self._made(parse_expression(value), value)
         except (SyntaxError, ValueError, RecursionError, MemoryError, ZeroDivisionError) as error:
             if isinstance(error, ParseError):
                 raise

@@ -39,6 +39,7 @@ from heddle.relax.script import (
 from heddle.runtime.device import Device
 from heddle.support.diagnostics import IRTypeError, did_you_mean
 from heddle.support.span import Source, at
+from heddle.support.syntax import parse_expression
 from heddle.tir.parser import ScalarParser
 
 
@@ -137,7 +138,7 @@ class FunctionParser(ScalarParser):
         if not isinstance(value, str):
             return value
         try:
-            tree = ast.parse(value, mode="eval").body
+            tree = parse_expression(value)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             self.error(node, R0401, f"dimension {value!r} is no expression")
         for name in sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)} - {"T"}):

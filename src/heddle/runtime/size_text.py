@@ -13,10 +13,12 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from heddle.runtime.codes import F0108, U0901
 from heddle.runtime.size_class import block_bytes
 from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.syntax import parse_expression
 
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -31,9 +33,10 @@ _LARGEST = 1 << 127
 """Bytes and operations of real programs are far fewer; products in a file may be any number."""
 
 
+@lru_cache(256)
 def _parsed(text: str) -> ast.expr:
     try:
-        return ast.parse(text, mode="eval").body
+        return parse_expression(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FormatError(F0108, f"dimension {text[:80]!r} is no scalar expression") from error
 

@@ -29,6 +29,7 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import ImportModelError, UsageError, did_you_mean
 from heddle.support.names import NameSupply, identifier
+from heddle.support.syntax import parse_expression
 
 _OPERATORS: dict[type[ast.operator], Any] = {
     ast.Add: ops.add,
@@ -141,7 +142,7 @@ class InputTypes:
 def _parsed(text: str) -> ast.expr | None:
     """Sums, products and quotients of names and positive integers; None for anything else."""
     try:
-        root = ast.parse(text, mode="eval").body
+        root = parse_expression(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     for node in ast.walk(root):

@@ -1,0 +1,32 @@
+"""Python's syntax trees of texts, made by any number of threads at once.
+
+CPython 3.11 counts the depth of the trees that are being made in one place for all threads. Where two make
+one at the same time, a text that is right may end in a SystemError (python/cpython#106905); it is read again
+then.
+"""
+
+from __future__ import annotations
+
+import ast
+
+_TRIES = 100
+
+
+def parse_module(text: str) -> ast.Module:
+    """The tree of statements. Raises: as `ast.parse`."""
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(text)
+        except SystemError:
+            continue
+    return ast.parse(text)
+
+
+def parse_expression(text: str) -> ast.expr:
+    """The tree of one expression. Raises: as `ast.parse`."""
+    for _ in range(_TRIES):
+        try:
+            return ast.parse(text, mode="eval").body
+        except SystemError:
+            continue
+    return ast.parse(text, mode="eval").body
