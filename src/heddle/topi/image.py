@@ -14,6 +14,7 @@ from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.frozen import frozen
 from heddle.te.codes import E0104
+from heddle.tir.vector_math.build import clamped
 from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import positions, spatial_letters
 from heddle.topi.reduce import accumulator
@@ -179,8 +180,7 @@ class Resize:
 
 
 def _bounded(x: PrimExpr) -> PrimExpr:
-    result: PrimExpr = maximum(constant(-_FARTHEST, _FLOAT), minimum(constant(_FARTHEST, _FLOAT), x))
-    return result
+    return clamped(x, -_FARTHEST, _FARTHEST)
 
 
 def resize(
@@ -239,13 +239,11 @@ def resize(
     if _has_rows(x, shape, at, between, how):
         last = at[-1:]
         rows = [*shape[:-1], x.shape[-1]]
-        # A result of no columns has rows all the same, where the image has none to make them of.
-        asked = [] if isinstance(shape[-1], IntImm) else [x.shape[axis] for axis in at[:-1]]
-        is_there = [size > 0 for size in asked if not isinstance(size, IntImm)]
+        # A result of no columns has rows all the same, where the image may have none to make them of.
+        is_there = all_of(*(x.shape[axis] > 0 for axis in at[:-1]))
 
         def row(*index: PrimExpr) -> Any:
-            value = interpolated(x, index, at[:-1])
-            return if_then_else(all_of(*is_there), value, constant(0, wide)) if is_there else value
+            return if_then_else(is_there, interpolated(x, index, at[:-1]), constant(0, wide))
 
         image = te.compute(rows, row, name=f"resize{ndim}d_rows")
         columns = te.compute(

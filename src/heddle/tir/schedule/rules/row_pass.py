@@ -384,10 +384,11 @@ def _in_columns(sch: Schedule, handle: SBlockRV, spatial: list[LoopRV]) -> None:
 
 def _local_results(sch: Schedule, handle: SBlockRV) -> list[SBlockRV]:
     """Let a block write to local memory, which has no mask: sums under one would go to memory and back at
-    every row. Gives the copies of what is read outside."""
+    every row. Gives the copies of what is read elsewhere."""
+    read = {region.buffer for reader in sch.get_consumers(handle) for region in block_of(sch, reader).reads}
     copies = []
     for index, region in enumerate(block_of(sch, handle).writes):
-        if region.buffer in sch.func.buffers:
+        if region.buffer in read or region.buffer in sch.func.buffers:
             copies.append(SBlockRV(sch.cache_write(handle, index, "local").name))
         else:
             sch.set_scope(handle, index, "local")
