@@ -8,25 +8,27 @@ then.
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 _TRIES = 100
 
 
 def parse_module(text: str) -> ast.Module:
     """The tree of statements. Raises: as `ast.parse`."""
-    for _ in range(_TRIES):
-        try:
-            return ast.parse(text)
-        except SystemError:
-            continue
-    return ast.parse(text)
+    tree: ast.Module = _parsed(text, "exec")
+    return tree
 
 
 def parse_expression(text: str) -> ast.expr:
     """The tree of one expression. Raises: as `ast.parse`."""
+    tree: ast.expr = _parsed(text, "eval").body
+    return tree
+
+
+def _parsed(text: str, mode: str) -> Any:
     for _ in range(_TRIES):
         try:
-            return ast.parse(text, mode="eval").body
+            return ast.parse(text, mode=mode)
         except SystemError:
             continue
-    return ast.parse(text, mode="eval").body
+    return ast.parse(text, mode=mode)

@@ -70,13 +70,10 @@ class _Splitter(StmtRewriter):
         return replace(whole, else_case=replace(node, then_case=whole.else_case))
 
     def visit_BufferStore(self, node: BufferStore) -> Any:
-        bounds: list[PrimExpr] = []
-        if node.predicate is not None:
-            known = self._of_all_lanes(node.predicate)
-            if known is None:
-                return node
-            bounds += known
-        value = node.value
+        asked = [] if node.predicate is None else self._of_all_lanes(node.predicate)
+        if asked is None:
+            return node
+        bounds, value = list(asked), node.value
         while isinstance(value, Select):
             known = self._of_all_lanes(value.condition)
             if known is None or _loads(value.false_value):
@@ -92,8 +89,8 @@ class _Splitter(StmtRewriter):
             return IfThenElse(ops.all(*bounds), replace(node, value=whole, predicate=None), node)
         held = Var("whole", node.value.dtype)
         made = replace(node, value=held)
-        inside = ops.all(*(self._of_all_lanes(node.predicate) or ()))
-        return seq(Bind(held, node.value), IfThenElse(inside, replace(made, predicate=None), made))
+        whole_store = replace(made, predicate=None)
+        return seq(Bind(held, node.value), IfThenElse(ops.all(*asked), whole_store, made))
 
     def _of_all_lanes(self, condition: PrimExpr) -> list[PrimExpr] | None:
         """Conditions that hold together where one of vectors holds in all lanes; None where it is no bound on

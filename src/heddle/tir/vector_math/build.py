@@ -47,9 +47,11 @@ class Scope:
         254. Only the last operation rounds at the end of the range: the bits are the same on every target."""
         if self._has_ldexp:
             return ldexp(add(part, 1.0), n)
-        first = self.let(shift_right(n, 1) if top > 127 - _DOWN else add(n, _DOWN))
-        scale = self.let(power_of_two(first))
-        rest = power_of_two(subtract(n, first)) if top > 127 - _DOWN else constant(2.0**-_DOWN, part.dtype)
+        if top <= 127 - _DOWN:
+            scale, rest = power_of_two(add(n, _DOWN)), constant(2.0**-_DOWN, part.dtype)
+        else:
+            scale, rest = _two_powers(self, n)
+        scale = self.let(scale)
         return multiply(fma(part, scale, scale), rest)
 
     def let(self, value: PrimExpr) -> PrimExpr:
@@ -122,10 +124,16 @@ def power_of_two(exponent: PrimExpr) -> PrimExpr:
     )
 
 
+def _two_powers(scope: Scope, n: PrimExpr) -> tuple[PrimExpr, PrimExpr]:
+    """Two powers of two whose product is 2**n, for an int32 n in [-252, 254]."""
+    half = scope.let(shift_right(n, 1))
+    return power_of_two(half), power_of_two(subtract(n, half))
+
+
 def ldexp_in_two_steps(scope: Scope, x: PrimExpr, n: PrimExpr) -> PrimExpr:
     """x * 2**n for an int32 n in [-252, 254], of which only the last product rounds."""
-    half = scope.let(shift_right(n, 1))
-    return multiply(multiply(x, power_of_two(half)), power_of_two(subtract(n, half)))
+    scale, rest = _two_powers(scope, n)
+    return multiply(multiply(x, scale), rest)
 
 
 def upper_bound(x: PrimExpr) -> float:

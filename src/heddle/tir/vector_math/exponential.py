@@ -88,14 +88,11 @@ def exp_part(scope: Scope, r: PrimExpr) -> PrimExpr:
 
 def exp_scaled(scope: Scope, x: PrimExpr, scale: int = 0, top: float = math.inf) -> PrimExpr:
     """exp(x) * 2**scale without intermediate overflow, for an x of at most `top`."""
-    lowest = constant(-105.0 - 0.7 * scale, x.dtype)
-    if top <= _TOP:
-        x = scope.let(maximum(lowest, x))
-    else:
-        x = scope.let(maximum(lowest, minimum(constant(90.0 - 0.7 * scale, x.dtype), x)))
+    low, high, is_small = -105.0 - 0.7 * scale, 90.0 - 0.7 * scale, top <= _TOP
+    x = scope.let(maximum(constant(low, x.dtype), x) if is_small else clamped(x, low, high))
     n_float, n = rounded(scope, x, LOG2E)
     r = fma(n_float, constant(-LN2_LO, x.dtype), fma(n_float, constant(-LN2_HI, x.dtype), x))
-    return scope.scaled(exp_part(scope, r), add(n, scale) if scale else n, 63 if top <= _TOP else 254)
+    return scope.scaled(exp_part(scope, r), add(n, scale) if scale else n, 63 if is_small else 254)
 
 
 def exp(x: PrimExpr, has_ldexp: bool = False) -> PrimExpr:
