@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from heddle import te
+from heddle.ir.node import Map
 from heddle.prim.checked_index import checked_index
 from heddle.prim.intrinsics import ceil, floor
 from heddle.prim.nodes import PrimExpr, constant
@@ -14,6 +15,7 @@ from heddle.prim.ops import any as any_of
 from heddle.prim.ops import cast, maximum, min_value, minimum, select
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
+from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import AllocBuffer, Buffer, ForKind, Stmt, decl_buffer, seq
 from heddle.topi.dims import product
@@ -48,9 +50,13 @@ def roi_align(
     return result
 
 
+_MOST_IN_TABLE = 1 << 16
+"""Samples of an axis of a region whose places a table holds."""
+
+
 class _RegionAlign:
-    """Writes the loops of `roi_align`. Where the number of samples is stated, tables hold their places: all
-    channels take the same."""
+    """Writes the loops of `roi_align`. Where the number of samples is stated, and not huge, tables hold their
+    places: all channels take the same."""
 
     def __init__(
         self,
@@ -65,9 +71,11 @@ class _RegionAlign:
         (self.x, self.rois, self.numbers), self.result = inputs, result
         self.pooled_size, self.scale, self.ratio = pooled_size, spatial_scale, sample_ratio
         self.aligned, self.mode = aligned, mode
-        self.tables = [_SampleTable(size * sample_ratio) for size in pooled_size] if sample_ratio > 0 else []
+        counts = [size * sample_ratio for size in pooled_size]
+        has_tables = sample_ratio > 0 and max(counts) <= _MOST_IN_TABLE
+        self.tables = [_SampleTable(count) for count in counts] if has_tables else []
         self.total, self.image = Cell("total", "float32"), Cell("image")
-        self.counts = [Cell(name) for name in ("rows", "columns")]
+        self.counts = [] if sample_ratio > 0 else [Cell(name) for name in ("rows", "columns")]
         self.begin = [Cell(name, "float32") for name in ("begin_y", "begin_x")]
         self.bins = [Cell(name, "float32") for name in ("bin_y", "bin_x")]
 
@@ -87,11 +95,9 @@ class _RegionAlign:
                 for end in (0, 1)
             )
             size = last - first if self.aligned else maximum(last - first, constant(1, _FLOAT))
-            stmts += [
-                self.begin[axis].set(first),
-                self.bins[axis].set(size / float(bins)),
-                self.counts[axis].set(cast("int64", ceil(size / float(bins)))),
-            ]
+            stmts += [self.begin[axis].set(first), self.bins[axis].set(size / float(bins))]
+            if self.counts:
+                stmts.append(self.counts[axis].set(cast("int64", ceil(size / float(bins)))))
         for axis, table in enumerate(self.tables):
             steps = (constant(self.pooled_size[axis], "int64"), self._count(axis))
             stmts += [*table.declare(), nest("s", steps, partial(self._noted, axis))]
@@ -99,7 +105,7 @@ class _RegionAlign:
 
     def _count(self, axis: int) -> PrimExpr:
         """How many samples a bin has along an axis."""
-        return constant(self.ratio, "int64") if self.tables else self.counts[axis].get()
+        return self.counts[axis].get() if self.counts else constant(self.ratio, "int64")
 
     def _sampled(self, axis: int, part: PrimExpr, step: PrimExpr) -> _Around:
         """What is around a sample of a bin along an axis."""
@@ -164,8 +170,8 @@ class _SampleTable:
         self.low, self.rest = decl_buffer(shape, "int64", "low"), decl_buffer(shape, "float32", "rest")
 
     def declare(self) -> list[Stmt]:
-        """The statements that make room."""
-        return [AllocBuffer(self.low), AllocBuffer(self.rest)]
+        """The statements that make room. It is memory: in registers, all loops over samples would be unrolled."""
+        return [AllocBuffer(buffer, Map({STORAGE: "workspace"})) for buffer in (self.low, self.rest)]
 
     def fill(self, number: PrimExpr, around: _Around) -> Stmt:
         """Note a sample; one outside has no element."""

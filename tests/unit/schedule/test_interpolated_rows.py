@@ -12,6 +12,7 @@ from heddle.ir.visitor import walk
 from heddle.lower.default_schedule import ApplyDefaultSchedule
 from heddle.prim.nodes import Cast
 from heddle.script import from_source
+from heddle.script import relax as R
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad
 
@@ -82,3 +83,16 @@ def test_the_image_is_read_in_order(shape: str, size: str) -> None:
     ]
     assert loads
     assert not [node for load in loads for node in walk(load.indices[-1]) if isinstance(node, Cast)]
+
+
+def test_a_scalar_that_is_read_twice_has_no_rows() -> None:
+    """Graph seed 34,005,554 of the fuzzer."""
+    x = relax.Var("x", R.Tensor((), "float32"))
+    mask = relax.Var("mask", R.Tensor((4, 11), "bool"))
+    bb = relax.BlockBuilder()
+    with bb.function("main", [x, mask]):
+        made = bb.emit(relax.op.less_equal(x, x))
+        bb.emit_func_output(bb.emit(relax.op.where(mask, made, made)))
+    machine = relax.VirtualMachine(heddle.compile(bb.get()), heddle.cpu())
+    result = machine["main"](np.asarray(2, "float32"), np.zeros((4, 11), bool)).numpy()
+    np.testing.assert_array_equal(result, np.ones((4, 11), bool))

@@ -51,6 +51,8 @@ def test_vector_width_follows_processor_and_options() -> None:
     assert Target("llvm -mcpu=skylake-avx512 -mattr=-avx512f").vector_width_bits == 256
     assert Target("llvm -mcpu=x86-64").vector_width_bits == 128
     assert Target("llvm -mtriple=aarch64-linux-gnu").vector_width_bits == 128
+    assert Target("llvm -mtriple=riscv64-linux-gnu -mattr=+v").vector_width_bits == 128
+    assert Target("llvm -mtriple=riscv64-linux-gnu").vector_width_bits == 64  # no vectors
     assert Target("llvm -mcpu=znver5 -vector-width=256").vector_width_bits == 256
 
 

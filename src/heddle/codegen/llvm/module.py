@@ -33,11 +33,7 @@ def emit_module(
     module, emitter = ModuleWriter(triple, data_layout), StmtEmitter
     if places is not None:
         module, emitter = PlacedModule(triple, data_layout, places), PlacedEmitter
-    width = (
-        f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
-        if vector_bits
-        else ""
-    )
+    width = f' "prefer-vector-width"="{vector_bits}" "min-legal-vector-width"="{vector_bits}"'
     attributes = module.attributes(f"nounwind{width}")
     for func in funcs:
         if func.attrs.get(CALLING_CONV) == PROGRAM_CONV:

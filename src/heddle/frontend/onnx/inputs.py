@@ -211,20 +211,20 @@ def _given_dim(name: str, dim: Any) -> int | str | PrimExpr:
 
 
 def _is_nameless(dim: object) -> bool:
-    return isinstance(dim, str) and not any(char.isalnum() for char in dim)
+    return isinstance(dim, str) and (dim.strip() == "-1" or not any(char.isalnum() for char in dim))
 
 
 def _stored_dims(value: ValueInfoProto) -> tuple[int | str | None, ...] | None:
-    """Numbers and names; None for a dimension without a name."""
+    """Numbers and names; None for a dimension without a name, as which exporters also write -1."""
     tensor: TypeProto.Tensor = _tensor_type(value)
     if not tensor.HasField("shape"):
         return None
     dims: list[int | str | None] = []
     for dim in tensor.shape.dim:
         if dim.WhichOneof("value") == "dim_value":
-            if dim.dim_value < 0:
+            if dim.dim_value < -1:
                 raise ImportModelError(N0105, f"input {value.name!r} has the dimension {dim.dim_value}")
-            dims.append(int(dim.dim_value))
+            dims.append(None if dim.dim_value == -1 else int(dim.dim_value))
         else:
             dims.append(None if _is_nameless(dim.dim_param) else dim.dim_param)
     return tuple(dims)

@@ -24,7 +24,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
 from heddle.support.frozen import frozen
-from heddle.tir.allocation import MAX_STACK_BYTES, size_bytes
+from heddle.tir.allocation import MAX_STACK_BYTES, STORAGE, size_bytes
 from heddle.tir.analysis.blocks import child_stmts, walk_stmts
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
@@ -36,7 +36,7 @@ AUTO_MAX_STEP = declare_config(
 )
 PRAGMA = "pragma_auto_unroll_max_step"
 MAX_REGISTER_BUFFER_BYTES = 2048
-"""Local buffers up to this size are meant for registers."""
+"""Local buffers up to this size are meant for registers, unless they are said to lie in the workspace."""
 MAX_COPIES = 2048
 """Statements that the unrolled loops of a function become, all together. Schedules ask for some hundreds."""
 MAX_STEPS = 1024
@@ -62,7 +62,7 @@ class UnrollLoop(FunctionPass):
 
 def _is_register_buffer(alloc: AllocBuffer) -> bool:
     size = size_bytes(alloc.buffer)
-    if size is None or size > MAX_STACK_BYTES:
+    if size is None or size > MAX_STACK_BYTES or alloc.annotations.get(STORAGE) == "workspace":
         return False
     return size <= (MAX_STACK_BYTES if alloc.buffer.scope == "local" else MAX_REGISTER_BUFFER_BYTES)
 

@@ -7,7 +7,7 @@ import json
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from itertools import filterfalse
+from itertools import filterfalse, repeat
 from math import prod
 from operator import add, eq
 from typing import Any
@@ -211,7 +211,7 @@ def string_lookup(value: Any, words: str) -> Tensor:
     """The place of every string in a list, its length for one that is not there: int64."""
     table, size = _place_of_word(words), len(_words(words))
     shape, texts = shape_and_texts(value)
-    return tensor_of_numbers([table.get(text, size) for text in texts], shape)
+    return tensor_of_numbers(map(table.get, texts, repeat(size)), shape)
 
 
 @builtin("string_take")

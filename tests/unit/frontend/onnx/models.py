@@ -18,6 +18,7 @@ _NUMBERS = {
     "bfloat16": TensorProto.BFLOAT16,
     "uint8": TensorProto.UINT8,
     "int8": TensorProto.INT8,
+    "string": TensorProto.STRING,
 }
 
 

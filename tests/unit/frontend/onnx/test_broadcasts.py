@@ -92,8 +92,9 @@ def test_products_of_batches(dims: Any) -> None:
         assert compared.check({"a": a, "b": b}, rtol=1e-4) == said((m,), (k,))
 
 
-def test_products_of_unnamed_matrices() -> None:
-    inputs = {"a": (("?", "?"), "float32"), "b": (("?", "?"), "float32")}
+@pytest.mark.parametrize("dim", ["?", "-1", -1, None])
+def test_products_of_unnamed_matrices(dim: Any) -> None:
+    inputs = {"a": ((dim, dim), "float32"), "b": ((dim, dim), "float32")}
     compared = Compared(model([node("MatMul", ["a", "b"], ["y"])], inputs, ["y"]))
     rng = np.random.default_rng(5)
     for rows, depth, columns in ((2, 3, 4), (1, 7, 1), (5, 1, 2), (0, 3, 2), (13, 64, 17)):

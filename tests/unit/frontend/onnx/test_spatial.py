@@ -136,27 +136,6 @@ def _outputs(compared: Compared, feed: dict[str, Any]) -> list[list[Any]]:
     return [[part.numpy() for part in run] for run in runs]
 
 
-@pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
-def test_grams(mode: str) -> None:
-    made = node(
-        "TfIdfVectorizer",
-        ["x"],
-        ["y"],
-        mode=mode,
-        min_gram_length=1,
-        max_gram_length=2,
-        max_skip_count=2,
-        ngram_counts=[0, 3],
-        ngram_indexes=[4, 1, 0, 2, 3],
-        pool_int64s=[2, 5, 7, 2, 5, 5, 5],
-        weights=[0.5, 2.0, 3.0, 1.0, 4.0],
-    )
-    compared = Compared(model([made], {"x": (["n", "m"], "int64")}, ["y"], opset=9))
-    for shape in ((3, 9), (1, 2), (2, 1)):
-        x = np.random.default_rng(sum(shape)).choice([2, 5, 7, 1], size=shape)
-        assert compared.check({"x": x}) == "equal"
-
-
 @pytest.mark.parametrize("is_sorted", [0, 1])
 def test_unique_slices(is_sorted: int) -> None:
     nodes = [

@@ -52,4 +52,3 @@ lacks(
 )
 lacks("Loop", "collected rows of strings")
 lacks("Scan", "lengths of sequences in operator set 8, rows of strings")
-lacks("TfIdfVectorizer", "pools of strings")

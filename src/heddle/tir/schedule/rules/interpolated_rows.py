@@ -62,7 +62,7 @@ def _is_read_apart(sch: Schedule, handle: SBlockRV) -> bool:
         len(loads) > 1
         and all(structural_equal(row, rows[0]) for row in rows)
         and axis not in free_vars(*rows[0])
-        and all(_is_rounded(load.indices[-1], axis) for load in loads)
+        and all(load.indices and _is_rounded(load.indices[-1], axis) for load in loads)
     )
 
 
