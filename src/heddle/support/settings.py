@@ -5,13 +5,13 @@
 | HEDDLE_NUM_THREADS, OMP_NUM_THREADS | threads of parallel loops; default: the cores this process may use |
 | HEDDLE_CACHE_DIR, XDG_CACHE_HOME | where compiled programs and kernels are kept; default: ~/.cache/heddle |
 | HEDDLE_CACHE_SIZE | how much is kept there, in bytes or as `500M`, `2G`; default: 2 GiB |
-| HEDDLE_CACHE=0 | nothing is kept on disk; `kernels`: kernels are, whole programs are not |
+| HEDDLE_CACHE=0 | nothing is kept on disk; with `kernels`, kernels are kept and whole programs are not |
 | HEDDLE_LINKER | the program that links shared libraries; default: the system's |
 | HEDDLE_CC, HEDDLE_CXX | the compilers of C and C++ sources in a program; default: the system's |
 | HEDDLE_TRACEBACK=1 | the CLI shows Python tracebacks |
-| HEDDLE_STRICT_RULES=1 | a schedule rule that fails ends the compilation, instead of giving way to the next |
-| HEDDLE_PRINT_AFTER=A,B | the module after each run of these passes, or of `all`, on the standard error |
-| HEDDLE_DUMP | a folder for the module after each pass, a file each, in order |
+| HEDDLE_STRICT_RULES=1 | a schedule rule that fails ends the compilation; otherwise the next rule is tried |
+| HEDDLE_PRINT_AFTER=A,B | print the module after each run of these passes, or of `all`, to standard error |
+| HEDDLE_DUMP | a folder; the module after each pass is written there, to a numbered file |
 | NO_COLOR | `show()` prints without colours in a terminal |
 """
 

@@ -66,7 +66,7 @@ def sample_perfect_tile(
 ) -> list[int]:
     """for i in range(24), 2 parts   →   [1, 24] | [2, 12] | [3, 8] | [4, 6] | ...
 
-    Factors whose product is the loop's extent, the innermost at most `max_innermost` (0: any).
+    Factors whose product is the loop's extent. The innermost has an upper limit (0: none).
     """
     extent = constant_extent_of(func, loop_var)
     limit = max_innermost if max_innermost > 0 else extent
@@ -88,8 +88,8 @@ def sample_partitioned_tile(
 ) -> list[int]:
     """for i in range(24), 3 parts, position 1, factor 4   →   [2, 3, 4] | [6, 1, 4] | [1, 2, 12] | ...
 
-    Factors whose product is the loop's extent; those from `position` on are together a multiple of
-    `inner_factor`. Where that cannot be, all goes to the first.
+    Factors whose product is the loop's extent. The product of the factors from the given position on is a
+    multiple of the given factor. If that is impossible, the first factor is the whole extent.
     """
     extent = constant_extent_of(func, loop_var)
     if not 0 <= position <= parts or parts < 1 or inner_factor < 1:

@@ -112,7 +112,7 @@ class BlockMethods(ScheduleBase):
 
     @recorded(rewrite=clamp_padding)
     def clamp_padding(self, block: SBlockRV | str) -> None:
-        """Repeat the last row in a padding block of `pad_einsum`, where what comes of padding is cut off."""
+        """Repeat the last row in a padding block of `pad_einsum`, if readers cut off the padding."""
         self._update(clamp_padding(self.func, self._name(block)))
 
     @recorded(rewrite=decompose_padding)

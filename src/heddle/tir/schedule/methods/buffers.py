@@ -74,7 +74,7 @@ class BufferMethods(ScheduleBase):
 
     @recorded(rewrite=unsafe_set_dtype)
     def unsafe_set_dtype(self, block: SBlockRV | str, buffer_index: Any, dtype: str) -> None:
-        """Hold a temporary buffer's elements in another type; that digits are lost is the caller's choice."""
+        """Hold a temporary buffer's elements in another type, which may lose digits."""
         buffer = temporary_of(self.func, self._name(block), buffer_index)
         self._update(unsafe_set_dtype(self.func, buffer, dtype))
 
@@ -82,7 +82,7 @@ class BufferMethods(ScheduleBase):
     def storage_align(
         self, block: SBlockRV | str, buffer_index: Any, axis: int, factor: int, offset: int
     ) -> None:
-        """Let steps along a dimension be `offset` more than a multiple of `factor` elements."""
+        """Make the stride of a dimension a multiple of `factor` elements, plus `offset`."""
         name = self._name(block)
         buffer = temporary_of(self.func, name, buffer_index)
         self._update(storage_align(self.func, name, buffer, axis, factor, offset))

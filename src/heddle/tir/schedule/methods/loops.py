@@ -33,7 +33,7 @@ class LoopMethods(ScheduleBase):
         """Nested loops, one a factor; one factor may be None.
 
         With `disable_predication` no condition guards the iterations beyond the extent: that there are none,
-        or that they do no harm, is the caller's word.
+        or that they do no harm, is for the caller to know: it is not checked.
         """
         func, new = on_loops.split(self.func, loop.var, factors, disable_predication)
         self._update(func)
@@ -42,7 +42,7 @@ class LoopMethods(ScheduleBase):
     @recorded(rewrite=on_loops.split_overlapping, numbers=T0403)
     def split_overlapping(self, loop: LoopRV, factor: int) -> list[LoopRV]:
         """Two nested loops without a condition: the last of the inner ones repeats iterations of the one
-        before it. That this does no harm is the caller's word."""
+        before it. The caller must know that this does no harm: it is not checked."""
         func, new = on_loops.split_overlapping(self.func, loop.var, factor)
         self._update(func)
         return [LoopRV(var) for var in new]
@@ -50,7 +50,7 @@ class LoopMethods(ScheduleBase):
     @recorded(rewrite=on_loops.split_part, numbers=T0403)
     def split_part(self, loop: LoopRV, factor: int, begin: PrimExpr, count: PrimExpr) -> list[LoopRV]:
         """Two nested loops over a part of the iterations, `count` times `factor` from `begin` on, the last of
-        which may repeat some. That the others run elsewhere is the caller's word."""
+        which may repeat some. The caller must know that the others run elsewhere: it is not checked."""
         func, new = on_loops.split_part(self.func, loop.var, factor, begin, count)
         self._update(func)
         return [LoopRV(var) for var in new]
@@ -123,7 +123,7 @@ class LoopMethods(ScheduleBase):
 
     @recorded(rewrite=on_loops.narrow, numbers=T0403)
     def narrow(self, loop: LoopRV, extent: int | PrimExpr) -> None:
-        """Run only the first iterations of a loop; that the others change nothing is the caller's word."""
+        """Run only the first iterations of a loop. It is not checked that the others change nothing."""
         self._update(on_loops.narrow(self.func, loop.var, extent))
 
     # ---- hints
@@ -132,7 +132,9 @@ class LoopMethods(ScheduleBase):
     def annotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
         """Attach a hint to a block or loop.
 
-        for i in range(n)   →   for i in serial(n, annotations={key: value})
+            for i in range(n)   →   for i in serial(n, annotations={key: value})
+
+        `unannotate` takes it off.
         """
         self._annotate(block_or_loop, ann_key, ann_val)
 
@@ -142,7 +144,7 @@ class LoopMethods(ScheduleBase):
 
             for i in serial(n, annotations={key: value})   →   for i in range(n)
 
-        Raises: ScheduleError T0422 where there is none of this name.
+        Raises: ScheduleError T0422 if there is no hint of this name.
         """
         stmt = self.get(block_or_loop)
         if ann_key not in dict(stmt.annotations):

@@ -48,14 +48,14 @@ class SamplingMethods(ScheduleBase):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> Var:
-        """One of some numbers."""
+        """Choose one of the candidates at random."""
         chosen = sample_categorical(self.func, self._random, len(candidates), probs, decision)
         self._revised["decision"] = chosen
         return self._sampled(candidates[chosen])
 
     @recorded(rewrite=sample_compute_location, numbers=T0419)
     def sample_compute_location(self, block: SBlockRV | str, decision: int | None = None) -> LoopRV:
-        """A place for `compute_at`: a loop of the consumer, or one of the two marks for none."""
+        """Choose a place for `compute_at`: a loop of the consumer, -2 (inlined) or -1 (left where it is)."""
         found = sample_compute_location(self.func, self._random, self._name(block), decision)
         self._revised["decision"] = found[0]
         mark = INLINED if found[0] == INLINE_DECISION else AT_ROOT

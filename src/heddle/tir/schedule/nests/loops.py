@@ -317,7 +317,7 @@ def _check_dependent_extents(func: PrimFunc, ordered: list[For]) -> None:
 
 
 def set_kind(func: PrimFunc, loop_var: Var, kind: ForKind, thread: str | None = None) -> PrimFunc:
-    """for i in range(n): C[i] = f(i)   →   for i in parallel(n): C[i] = f(i)      or vectorized, unroll
+    """for i in range(n): C[i] = f(i)   →   for i in KIND(n): C[i] = f(i)   KIND: parallel, vectorized, unroll
 
     A parallel or vectorised loop must run over spatial axes only, and its iterations must be independent:
     none may touch an element that another one stores, unless both store the same.

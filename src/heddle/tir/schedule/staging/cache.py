@@ -32,7 +32,8 @@ def cache_write(
     """B[i] = f(i)   →   B_scope[i] = f(i);  B[i] = B_scope[i]
 
     The block writes the new buffer, which is copied out whole: of a result of the function it must store
-    every element. `consumers` read it, other readers of B still read B. Gives the name of the copying block.
+    every element. The given consumers read the new buffer, other readers of B still read B. Gives the name of
+    the copying block.
     """
     block: SBlock = find_block(func, block_name).stmt.block
     if not writes_buffer(block, buffer):
@@ -62,7 +63,7 @@ def cache_read(
 ) -> tuple[PrimFunc, str]:
     """B[i] = f(A[i])   →   A_scope[i] = A[i];  B[i] = f(A_scope[i])
 
-    `consumers` limits which blocks read the copy (default: this block). Gives the name of the copying block.
+    Only the given consumers read the copy (default: this block). Gives the name of the copying block.
     """
     block: SBlock = find_block(func, block_name).stmt.block
     if not reads_buffer(block, buffer):

@@ -46,7 +46,7 @@ def prefetch(
     """for i: C[i] = f(B[i])   →   for i: prefetch(&B[g(i)]);  C[i] = f(B[i])
 
     `index_map` gives the element whose cache line is asked for, from the variables of the loops down to
-    `loop_var`. It may lie outside the buffer: nothing is read.
+    the given one. It may lie outside the buffer: nothing is read.
     """
     block: SBlock = find_block(func, block_name).stmt.block
     if not 0 <= read_index < len(block.reads):

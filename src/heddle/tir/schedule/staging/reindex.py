@@ -61,9 +61,10 @@ def reindex_cache(
 ) -> tuple[PrimFunc, str]:
     """B[i, j] = f(A[g(i, j)])   →   A_scope[map(i, j)] = A[g(i, j)];  B[i, j] = f(A_scope[map(i, j)])
 
-    For a buffer that the block reads before the block, for one that it writes after. The block must touch the
-    buffer at one index; `index_map` goes from the block's axes to the copy's index. What is written under a
-    condition is copied out under it. Gives the name of the copying block.
+    A buffer that the block reads is copied before the block; a buffer that it writes is copied after the
+    block. The block must touch the buffer at one index. `index_map` goes from the block's axes to the copy's
+    index. If the block writes under a condition, the copy is made under the same condition. Gives the name of
+    the copying block.
     """
     here = find_block(func, block_name)
     block: SBlock = here.stmt.block
