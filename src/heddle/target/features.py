@@ -1,4 +1,4 @@
-"""What processor names imply, as far as the compiler decides by it. LLVM itself knows the rest."""
+"""The features of well-known processors, as far as compiler decisions depend on them. LLVM knows the rest."""
 
 from __future__ import annotations
 
@@ -40,23 +40,25 @@ CODE_FEATURES: dict[str, tuple[str, ...]] = {
     "x86_64": _X86_CODE,
     "aarch64": ("neon", "fp-armv8", "lse", "sve", "sve2"),
 }
-"""By machine: features that decide which instructions code may have, apart from those for which it would
-have to ask by name (cryptography, virtual machines); schedule rules ask for tiles. Of Arm's, those that LLVM
-finds out of a running processor; of other machines, none yet."""
+"""By machine: the features that decide which instructions code may contain. Features that code must request
+by name (cryptography, virtualisation) are left out; tiles are included because schedule rules ask for them.
+For Arm, the list has the features that LLVM detects on a running processor. Other machines have none yet."""
 BASE_FEATURES: dict[str, tuple[str, ...]] = {
     "x86_64": ("cmov", "sse", "sse2"),
     "aarch64": ("neon", "fp-armv8"),
 }
-"""By machine: those of them without which there is hardly any code."""
+"""By machine: those features that almost all code needs."""
 
 
 def known_processors() -> tuple[str, ...]:
-    """Names of the processors whose features are known here."""
+    """Return the names of the processors whose features are known here."""
     return tuple(_LEVELS)
 
 
 def implied_features(triple: str, cpu: str) -> tuple[str, ...]:
-    """The features of a processor that is known by name, else its architecture's base."""
+    """Return the features of a known processor; for another name, those of the baseline of its
+    architecture.
+    """
     if cpu in _LEVELS:
         return _LEVELS[cpu]
     if triple.startswith(("x86_64", "amd64")):
@@ -65,7 +67,7 @@ def implied_features(triple: str, cpu: str) -> tuple[str, ...]:
 
 
 def vector_bits(triple: str, features: frozenset[str]) -> int:
-    """Bits of a vector register: 512, 256 or 128; 0 for a processor without vectors."""
+    """Return the width of a vector register in bits: 512, 256 or 128; 0 for a processor without vectors."""
     if triple.startswith(("x86_64", "amd64", "i686")):
         return 512 if "avx512f" in features else 256 if "avx" in features else 128
     if triple.startswith(("aarch64", "arm64", "wasm")) or "neon" in features:
@@ -74,16 +76,16 @@ def vector_bits(triple: str, features: frozenset[str]) -> int:
 
 
 def has_fma(features: frozenset[str]) -> bool:
-    """Whether a * b + c rounded once is one instruction."""
+    """Whether there is a fused multiply-add instruction (a * b + c, rounded once)."""
     return "fma" in features or "avx512f" in features
 
 
 def has_ldexp(features: frozenset[str], width_bits: int) -> bool:
-    """Whether vectors of floats are scaled by powers of two in one instruction. `width_bits` is the target's
-    vector width: LLVM cannot split this instruction where longer vectors are not to be used."""
+    """Whether one instruction scales a vector of floats by powers of two. `width_bits` is the target's vector
+    width: LLVM cannot split this instruction if longer vectors must not be used."""
     return "avx512f" in features and width_bits >= 512
 
 
 def has_half_conversion(triple: str, features: frozenset[str]) -> bool:
-    """Whether float16 converts to float32 and back without library calls."""
+    """Whether float16 is converted to and from float32 without library calls."""
     return "f16c" in features or "avx512f" in features or triple.startswith(("aarch64", "arm64"))

@@ -1,8 +1,8 @@
-"""Target: what a program is compiled for.
+"""Target: the machine for which a program is compiled.
 
 `Target("llvm")` is this machine. `Target("llvm -mcpu=skylake-avx512 -num-cores=8")`, `Target({"kind": "llvm",
-"mcpu": "znver5"})` and `Target("llvm", host="llvm")` spell others; `str(target)` gives a text that reads back
-as an equal target.
+"mcpu": "znver5"})` and `Target("llvm", host="llvm")` are other forms. `str(target)` is a text from which an
+equal target can be constructed.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _NATIVE = "native"
 
 
 class Target:
-    """Immutable; equal by kind, options and host.
+    """An immutable target. Targets with equal kind, options and host are equal.
 
     Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown
-    option. What options name is looked at when code is made: see `check`.
+    option. Processor, triple and features are checked only when code is generated: see `check`.
     """
 
     __slots__ = ("_tokens", "attrs", "host", "kind")
@@ -63,9 +63,8 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
-        """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is
-        needed.
-        """
+        """Return the target of the innermost `with target:` block. If there is none, return None with
+        `allow_none`, else raise UsageError H0104."""
         found = _current.get()
         if found is None and not allow_none:
             raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
@@ -73,7 +72,7 @@ class Target:
 
     @staticmethod
     def from_device(device: Any) -> Target:
-        """The target that compiles for a device: for "cpu" (or `cpu(0)`), this machine."""
+        """Return the target for a device: for "cpu" (or `cpu(0)`), this machine."""
         name = str(device).split(":")[0].split("(")[0]
         if name not in ("cpu", "llvm"):
             raise UsageError(H0102, f"no target kind compiles for device {str(device)!r}")
@@ -81,22 +80,23 @@ class Target:
 
     @staticmethod
     def native() -> Target:
-        """This machine, its processor spelled out, so that the text means the same elsewhere."""
+        """Return the target for this machine, with its processor and features named, so that it means the
+        same on another machine."""
         machine = host_machine()
         return Target({"kind": "llvm", "mcpu": machine.cpu, "num-cores": machine.num_cores})
 
     def with_host(self, host: Any) -> Target:
-        """The same target, whose host is the given one."""
+        """Return the same target with another host."""
         return Target(self, host)
 
     def without_host(self) -> Target:
-        """The same target without a host."""
+        """Return the same target without a host."""
         description = self.export()
         description.pop("host", None)
         return Target(description)
 
     def export(self) -> dict[str, Any]:
-        """The description as a dict that `Target` takes."""
+        """Return the description as a dictionary that `Target` accepts."""
         found: dict[str, Any] = {"kind": self.kind.name, **self.attrs}
         if self.host is not None:
             found["host"] = self.host.export()
@@ -106,7 +106,7 @@ class Target:
 
     @property
     def is_host_cpu(self) -> bool:
-        """Whether no other processor or system is named: code is for this machine."""
+        """Whether the target is this machine, that is, names no other processor or system."""
         machine = host_machine()
         return self.attrs.get("mcpu", machine.cpu) in (machine.cpu, _NATIVE) and (
             self.attrs.get("mtriple", machine.triple) == machine.triple
@@ -114,43 +114,43 @@ class Target:
 
     @property
     def mcpu(self) -> str:
-        """LLVM's name of the processor; this machine's for "native" and where nothing is named, neither a
-        processor nor a machine; "" where none is known."""
+        """LLVM's name of the processor. It is this machine's for "native", and if neither a processor nor a
+        triple is given; "" if unknown."""
         is_native = self.kind.is_for_processor and "mtriple" not in self.attrs
         given = self.attrs.get("mcpu", _NATIVE if is_native else "")
         return host_machine().cpu if given == _NATIVE else str(given)
 
     @property
     def mtriple(self) -> str:
-        """Machine and system as LLVM names them; this machine's where none is named."""
+        """The target triple in LLVM's form; this machine's if none is given."""
         return str(self.attrs.get("mtriple", host_machine().triple))
 
     @property
     def mattr(self) -> tuple[str, ...]:
-        """Features to add ("+name" or "name") and to leave out ("-name")."""
+        """Features to add ("+name" or "name") and to remove ("-name")."""
         return tuple(self.attrs.get("mattr", ()))
 
     @property
     def features(self) -> str:
-        """LLVM's feature list: the host's for the host, then what `mattr` adds or removes."""
+        """LLVM's feature list: the host's features if the target is the host, then the changes of `mattr`."""
         base = (host_machine().features,) if self.is_host_cpu and self.kind.is_for_processor else ()
         return ",".join((*base, *(text if text[:1] in "+-" else f"+{text}" for text in self.mattr)))
 
     @property
     def feature_set(self) -> frozenset[str]:
-        """The names of the features that the processor has, as far as name and options tell."""
+        """The names of the processor's features, as far as its name and the options tell."""
         if not self.kind.is_for_processor:
             return frozenset()
         return _features_of(self.mtriple, self.mcpu, self.features)
 
     def check(self) -> None:
-        """Raises: UsageError H0105, H0106 or H0107 where LLVM cannot make code for the target's processor."""
+        """Check that LLVM can generate code. Raises: UsageError H0105, H0106 or H0107 if it cannot."""
         if self.kind.is_for_processor:
             check_code_generation(self.mtriple, self.mcpu, self.features, self.mattr)
 
     @property
     def needs(self) -> Needs:
-        """What a processor must have to run code for this target. Raises: as `check`."""
+        """Return what a processor must have to run code for this target. Raises: as `check`."""
         self.check()
         if not self.kind.is_for_processor:
             return Needs(platform_of(self.mtriple))
@@ -159,47 +159,47 @@ class Target:
 
     @property
     def processor_name(self) -> str:
-        """The processor and what options add or remove: "x86-64-v4+avx512bf16"."""
+        """The processor with the changes of the options, such as "x86-64-v4+avx512bf16"."""
         changes = (text if text[:1] in "+-" else f"+{text}" for text in self.mattr)
         return (self.mcpu or self.mtriple.partition("-")[0]) + "".join(changes)
 
     @property
     def num_cores(self) -> int:
-        """Cores of the machine; this machine's where the target does not say."""
+        """The number of cores; this machine's if the target does not state it."""
         return int(self.attrs.get("num-cores", host_machine().num_cores))
 
     @property
     def vector_width_bits(self) -> int:
-        """Bits of the widest vector register that is worth using."""
+        """The width in bits of the widest vector register that is worth using."""
         given = self.attrs.get("vector-width")
         return int(given) if given else self.kind.vector_bits or vector_bits(self.mtriple, self.feature_set)
 
     @property
     def l1_cache_bytes(self) -> int:
-        """The first-level data cache of one core; 32 KiB where unknown."""
+        """The size in bytes of the first-level data cache of one core; 32 KiB if unknown."""
         return int(
             self.attrs.get("l1-cache-bytes", (self.is_host_cpu and host_machine().l1_bytes) or 32 << 10)
         )
 
     @property
     def l2_cache_bytes(self) -> int:
-        """The second-level cache of one core; 1 MiB where unknown."""
+        """The size in bytes of the second-level cache of one core; 1 MiB if unknown."""
         return int(
             self.attrs.get("l2-cache-bytes", (self.is_host_cpu and host_machine().l2_bytes) or 1 << 20)
         )
 
     @property
     def opt_level(self) -> int:
-        """Effort of the code generator, 0 to 3; 3 where the target does not say."""
+        """The optimisation level of the code generator, 0 to 3; 3 if the target does not state it."""
         return int(self.attrs.get("opt-level", 3))
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The kind of device, alone."""
+        """The device kind, as the only key."""
         return (self.kind.device,)
 
     def get_target_device_type(self) -> int:
-        """DLPack's number of the device: 1, the CPU."""
+        """Return DLPack's device type number: 1, the CPU."""
         return 1
 
     def __enter__(self) -> Target:
@@ -302,7 +302,7 @@ def _option(kind: TargetKind, name: str, value: Any, described: Any) -> Any:
 
 
 def _place_of(name: str, described: Any) -> SourceSpan | TextSpan:
-    """Where the description of a target names an option."""
+    """Return the span of an option in the description of a target."""
     if not isinstance(described, str):
         return TextSpan(f"target option {name!r}")
     at = max(described.find(name), 0)
@@ -340,7 +340,7 @@ def _shown(value: Any) -> str:
 
 @cache
 def _features_of(triple: str, cpu: str, features: str) -> frozenset[str]:
-    """What a processor has by its name, and what a list of features adds and removes."""
+    """Return the features that a processor has by its name, changed by a feature list."""
     found = set(implied_features(triple, cpu))
     for text in features.split(","):
         if text.startswith("+"):
