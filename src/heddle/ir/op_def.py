@@ -57,7 +57,7 @@ class Without:
 
 @frozen
 class Sample:
-    """A test case: argument shapes (or arrays, or shapes as tuples of ints or dimension names) and attributes.
+    """A test case: attributes and argument shapes (or arrays; shapes as tuples of ints or dimension names).
 
     It runs with each of `dtypes`. `make` returns the numpy arguments for a dtype and a random generator. By
     default, they are normally distributed values of the given shapes.
@@ -224,14 +224,14 @@ class OpDef:
     - `infer(ctx) -> Type`: the result's type, symbolic dimensions included; raises coded errors.
     - `reference(attrs, *arrays) -> array or tuple`: the numpy implementation. Tests, the interpreter and
       constant folding use it.
-    - Exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr` and
-      `opaque` (the reason why there is neither) says how the operator is compiled.
+    - Exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr`
+      and `opaque` (the reason why there is neither) says how the operator is compiled.
     - `is_pure`: whether calls may be moved, shared or removed.
     - `work(attrs, shapes of tensor operands, shape of the result)`: the maximum number of multiply-adds of
       `reference`. Stated if it is more than a few for each element that is read or written.
     - `name` is the same in all dialects; `aliases` are other names in some dialects.
     - `dispatch`: one of DISPATCHES. The pass of that name legalises the operator, before all other operators.
-    - `gradient`: computes gradients of the arguments from the gradient of the result (`graph.gradient`). It is
+    - `gradient`: computes gradients of the arguments from that of the result (`graph.gradient`). It is
       stated here or by `declare_gradient`; `check_gradients` reports operators without it.
     """
 

@@ -5,7 +5,7 @@ on the paths between them can be computed in the same loop nest. The rules, by t
 - a contraction is fused with the elementwise and broadcast operators that follow it;
 - elementwise, broadcast and injective operators are fused with the following ones, up to and including a
   reduction;
-- a transposition is fused into a contraction with few rows, which then reads the operand before transposition.
+- a transposition is fused into a contraction with few rows, which then reads the untransposed operand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Evaluate scalar expressions: the oracle for simplification and the core of the loop interpreter.
 
-Values are numpy scalars of the expression's dtype (arrays for vectors), so they wrap around and are rounded as
-on the machine.
+Values are numpy scalars of the expression's dtype (arrays for vectors), so wrap-around and
+rounding are those of the machine.
 """
 
 from __future__ import annotations
