@@ -121,7 +121,7 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
 _FEW = 300
 """Below this number, texts are split one after the other: splitting together has a fixed cost."""
 _MOST_CHARACTERS = 1 << 24
-"""The maximum number of texts that are split in one pass, which needs eight bytes for each."""
+"""The maximum number of characters that are split in one pass, which needs eight bytes for each."""
 
 
 def _split_few(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[list[str], list[int]]:
