@@ -1,12 +1,12 @@
-"""`heddle.backend`: ONNX's own interface to a runtime, `onnx.backend.base.Backend`.
+"""`heddle.backend`: an implementation of ONNX's backend interface, `onnx.backend.base.Backend`.
 
     import heddle.backend
     from onnx.backend.test import BackendTest
 
     suite = BackendTest(heddle.backend, __name__)
 
-The functions are also the class methods of `HeddleBackend`, so that the module and the class both serve where
-a backend is asked for.
+The functions are also class methods of `HeddleBackend`, so both the module and the class can be passed as a
+backend.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from heddle.vm.relax import VirtualMachine
 
 
 class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
-    """A compiled model: `run` takes the inputs in the graph's order, or by name, and gives the outputs."""
+    """A compiled model. `run` takes the inputs in the graph's order or by name, and returns the outputs."""
 
     def __init__(self, executable: Any, input_names: Sequence[str], num_outputs: int) -> None:
         self.executable = executable
@@ -43,10 +43,10 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
         self._main = VirtualMachine(executable, cpu())["main"]
 
     def run(self, inputs: Any, **options: Any) -> tuple[Any, ...]:
-        """Arrays, or lists of arrays for sequences, in; the same out.
+        """Run the model. Inputs and outputs are arrays; a sequence is a list of arrays.
 
-        Raises: OptionError D0103 for an option; UsageError D0701 for another number of inputs or other names;
-        what the machine raises.
+        Raises: OptionError D0103 for an option; UsageError D0701 for another number of inputs or unknown
+        names; the errors of the machine.
         """
         if options:
             raise OptionError(D0103, f"run has no option {next(iter(options))!r}")
@@ -69,7 +69,7 @@ class HeddleRep(BackendRep):  # type: ignore[misc]  # onnx has no types
 
 
 def _plain(value: Any) -> Any:
-    """A stored tensor as an array, also in lists."""
+    """Return a stored tensor as an array; lists are converted item by item."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     return numpy_helper.to_array(value) if isinstance(value, TensorProto) else value
@@ -80,15 +80,15 @@ class HeddleBackend(Backend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     def is_compatible(cls, model: ModelProto, device: str = "CPU", **options: Any) -> bool:
-        """Whether the device is this one; what a model lacks is told by `prepare`, with reasons."""
+        """Whether the device is supported. `prepare` reports what is not supported in the model."""
         return cls.supports_device(device)
 
     @classmethod
     def prepare(cls, model: ModelProto | str | Path, device: str = "CPU", **options: Any) -> HeddleRep:
-        """Compile a model, a message or the path of a file. The options are `exec_mode`, `target` and
+        """Compile a model, given as a ModelProto or a file path. The options are `exec_mode`, `target` and
         `precision` of `heddle.compile`, and `shape_dict` of `from_onnx`.
 
-        Raises: UsageError D0701 for another device; what `from_onnx` and `heddle.compile` raise.
+        Raises: UsageError D0701 for another device; the errors of `from_onnx` and `heddle.compile`.
         """
         if not cls.supports_device(device):
             raise UsageError(D0701, f"no device {device!r}: models run on CPU")
@@ -112,8 +112,8 @@ class HeddleBackend(Backend):  # type: ignore[misc]  # onnx has no types
     def run_node(
         cls, node: NodeProto, inputs: Any, device: str = "CPU", outputs_info: Any = None, **options: Any
     ) -> tuple[Any, ...]:
-        """Compile a model of one node and run it once. `opset_version` is the operator set of its domain,
-        by default the newest that is supported."""
+        """Compile a model of one node and run it once. `opset_version` is the operator set version of its
+        domain, by default the newest that is supported."""
         version = options.pop("opset_version", MAX_OPSET.get(node.domain, 1))
         names = [name for name in node.input if name]
         arrays = [np.asarray(value) for value in inputs]
@@ -131,7 +131,7 @@ class HeddleBackend(Backend):  # type: ignore[misc]  # onnx has no types
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models run on a device of ONNX's text form, as `CPU` or `CPU:0`."""
+        """Whether a device is supported, given in ONNX's form such as `CPU` or `CPU:0`."""
         try:
             asked = Device(device)
         except (AttributeError, ValueError):

@@ -1,9 +1,10 @@
-"""The C side of a library: a header with a model's functions in C types, and a program that runs `main`.
+"""The C interface of a library: a header that declares a model's functions with C types, and a program that
+runs `main`.
 
     heddle compile model.onnx -o model.so --main      writes model.so, model.h and main.c
 
-A function takes a pointer for each input and a number for each free dimension; a dimension that is an
-expression has a number of its own. Outputs are read after it:
+A function takes a pointer for each input and an integer for each free dimension. A dimension that is an
+expression has an integer parameter of its own. Other functions return pointers to the outputs:
 
     int model_main(HeddleProgram* program, const float* x, int64_t n);
     const float* model_main_y(HeddleProgram* program);
@@ -70,10 +71,10 @@ class _CFunction:
 
 
 def write_header(path: Path, signatures: Mapping[str, str], prefix: str = "") -> Path:
-    """Write `model.h` beside the library `path`. `signatures` are those of its functions, as metadata has
-    them.
+    """Write `model.h` beside the library `path`. `signatures` are those of its functions, as stored in the
+    metadata.
 
-    Raises: UsageError D0109 where a file of somebody else has that name; S0101 where it cannot be written.
+    Raises: UsageError D0109 if a file that Heddle did not write has that name; S0101 if it cannot be written.
     """
     header = header_of(path)
     check_own_header(path)
@@ -87,9 +88,8 @@ def header_of(path: Path) -> Path:
 
 
 def check_own_header(path: Path) -> None:
-    """Refuse to write the header of the library `path` over a file that no header of ours. Raises: UsageError
-    D0109.
-    """
+    """Check that the header of the library `path` does not overwrite a file that Heddle did not write.
+    Raises: UsageError D0109."""
     header = header_of(path)
     if header.is_file() and not read_bytes(header).startswith(_MARK.encode()):
         raise UsageError(
@@ -98,16 +98,15 @@ def check_own_header(path: Path) -> None:
 
 
 def check_no_main(path: Path) -> None:
-    """Refuse to write a program where there is one. Raises: UsageError D0109."""
+    """Check that `main.c` does not exist yet. Raises: UsageError D0109."""
     place = path.with_name(MAIN)
     if place.exists():
         raise UsageError(D0109, f"{place} is there already", help="--main writes it; move the old one away")
 
 
 def write_main(path: Path, signatures: Mapping[str, str], prefix: str = "") -> Path:
-    """Write `main.c` beside the library `path`. Raises: UsageError D0109 where there is one, or `main` is no
-    function that C can call.
-    """
+    """Write `main.c` beside the library `path`. Raises: UsageError D0109 if it exists, or if C cannot call
+    `main`."""
     check_no_main(path)
     text = signatures.get("main")
     func = None if text is None else _function_of(_word(path.stem), "main", signature_from_json(text))

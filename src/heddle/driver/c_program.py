@@ -1,4 +1,4 @@
-"""Compiled models as C: `heddle compile model.onnx --target c -o model.c`."""
+"""Write compiled models as C source: `heddle compile model.onnx --target c -o model.c`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ SUFFIX = ".c"
 
 @frozen
 class CFiles:
-    """What was written. `weights` is the file of the constants where they are no arrays of the C file; sizes
-    in bytes."""
+    """The written files. `weights` is the file of the constants, if they are not arrays in the C file. Sizes
+    are in bytes."""
 
     source: Path
     weights: Path | None
@@ -30,8 +30,8 @@ class CFiles:
 def write_c_program(executable: VMExecutable, path: Path, with_arena: bool = False) -> CFiles:
     """Write a program that was compiled for target c with `exec_mode="compiled"`.
 
-    Raises: UsageError D0107 for one that was compiled otherwise, G0204 where it needs a host, or an arena is
-    asked for and sizes are not known, S0101 where the files cannot be written.
+    Raises: UsageError D0107 for a program that was compiled in another way, G0204 if it needs the host, or if
+    an arena is requested and sizes are unknown, S0101 if the files cannot be written.
     """
     code = next((module for module in executable.imports if isinstance(module, CModule)), None)
     if code is None or len(executable.imports) != 1:

@@ -1,13 +1,12 @@
-"""What a model from outside may do: compute. More than that needs the user's trust.
+"""Check that an untrusted model only computes. Anything else needs the user's explicit trust.
 
-Text (`model.py`) is asked here before anything of it is compiled or run, compiled models are by
-`heddle.vm.capabilities`. Refused are
-calls of foreign code, memory by address, promises that the compiler would believe, and functions of the
-process. What an operation can do is a property of its record: `Intrinsic.capability` of scalar calls,
-`reaches` of the machine's builtins. Loop functions of text that passes are marked, so that they are compiled
-with bounds checks (`CheckBounds`).
+Script text (`model.py`) is checked here before any part of it is compiled or run; `heddle.vm.capabilities`
+checks compiled models. Rejected are calls of foreign code, memory access by address, promises that the
+compiler would rely on, and functions of the process. The capability of an operation is a property of its
+record: `Intrinsic.capability` for scalar calls, `reaches` for the machine's builtins. Loop functions of
+accepted text are marked to be compiled with bounds checks (`CheckBounds`).
 
-A user's own Python is trusted: `heddle.script` decorators and `heddle.compile` do not come through here.
+Python code of the user (`heddle.script` decorators and `heddle.compile`) is trusted and not checked here.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ _FOREIGN_PRAGMAS = ("import_llvm", "import_c")
 
 
 def untrusted_module(mod: IRModule) -> IRModule:
-    """The module of a text from outside, its loop functions to be compiled with bounds checks and without
-    the text's hints to the compiler.
+    """Check a module from untrusted text. Return it without the text's compiler hints, and with its loop
+    functions marked to be compiled with bounds checks.
 
-    Raises: UsageError S0401 with a finding for each place that asks for more than computing.
+    Raises: UsageError S0401 with a finding for each place that needs another capability than computing.
     """
     findings = module_findings(mod)
     if findings:
@@ -60,7 +59,7 @@ def untrusted_module(mod: IRModule) -> IRModule:
 
 
 def module_findings(mod: IRModule) -> list[Diagnostic]:
-    """All places of a module that ask for more than computing."""
+    """Return a finding for each place in a module that needs another capability than computing."""
     own = {var.name_hint for var in mod.functions}
     own |= {
         str(func.attrs["global_symbol"]) for func in mod.functions.values() if "global_symbol" in func.attrs

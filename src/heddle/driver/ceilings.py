@@ -1,11 +1,10 @@
-"""What this machine can do at most, measured: float32 arithmetic and memory traffic.
+"""Measure the machine's peak rates: float32 arithmetic and memory traffic.
 
-The probes are loop functions of our own, so that a kernel and its ceiling come from one code generator:
-chains of `fma` that stay in registers, and loops that copy, read or fill working sets from 64 KiB to 128 MiB.
-Each thread goes over a part of its own, again and again within one call, so that neither the call nor waking
-threads counts; what is in a cache stays there between the rounds. Rates count the bytes that the program asks
-for: lines that a cache fetches before they are overwritten make the rates of copies and fills less. The best
-of several runs counts: a ceiling is what was reached once.
+The probes are compiled loop functions, so kernels and ceilings come from the same code generator: chains of
+`fma` in registers, and loops that copy, read or fill working sets from 64 KiB to 128 MiB. Each thread repeats
+its own part within one call, so the cost of the call and of waking threads does not count, and cached data
+stays cached. Rates count the bytes that the program requests. (Caches also fetch lines before they are
+overwritten, which lowers the rates of copies and fills.) The best of several runs counts.
 
 **Source**: Williams, Waterman, Patterson: Roofline, CACM 52(4), 2009.
 """
@@ -96,9 +95,8 @@ Rates = tuple[tuple[int, float], ...]
 
 @frozen
 class Ceilings:
-    """`copying` is for bytes of which half are read and half written, `reading` and `filling` for those that
-    are only read or only written; without them all bytes count as copied.
-    """
+    """Peak rates. `copying` is for traffic that is half reads and half writes, `reading` and `filling` for
+    pure reads and pure writes; without these two, all traffic counts as copies."""
 
     num_threads: int
     gflops: float
@@ -107,9 +105,8 @@ class Ceilings:
     filling: Rates = ()
 
     def memory_s(self, size_bytes: int, written_bytes: int | None = None) -> float:
-        """The least time in which so many bytes move, some of them written (by default half), by the rates of
-        a working set that they make up together. In seconds.
-        """
+        """Return the minimum time in seconds to move `size_bytes`, of which `written_bytes` are written
+        (default: half). The rates are those of a working set of that size."""
         written = size_bytes / 2 if written_bytes is None else min(written_bytes, size_bytes)
         read = size_bytes - written
         copied = 2 * min(read, written)
@@ -121,26 +118,25 @@ class Ceilings:
         return sum(part / (rate_at(rates, size_bytes) * 1e9) for part, rates in parts)
 
     def arithmetic_s(self, flops: int) -> float:
-        """Seconds that so many operations take at least, where nothing waits for memory."""
+        """Return the minimum time in seconds for so many operations, without memory stalls."""
         return flops / (self.gflops * 1e9)
 
     def least_s(self, flops: int | None, size_bytes: int | None, written_bytes: int | None = None) -> float:
-        """The time that work takes at the roofline, in seconds."""
+        """Return the minimum time in seconds by the roofline model."""
         return max(self.arithmetic_s(flops or 0), self.memory_s(size_bytes or 0, written_bytes))
 
 
 def rate_at(rates: Rates, size_bytes: int) -> float:
-    """The rate of a working set: between two measured ones, by the logarithm of its size; beyond them the
-    nearest one's.
-    """
+    """Return the rate for a working set, interpolated by the logarithm of the size; outside the measured
+    range, the nearest rate."""
     known = [math.log2(size) for size, _ in rates]
     return float(np.interp(math.log2(max(size_bytes, 1)), known, [rate for _, rate in rates]))
 
 
 def measure_ceilings(target: Any = None, num_threads: int | None = None) -> Ceilings:
-    """Measure with so many threads, by default those in use; a second or two.
+    """Measure the peak rates with so many threads (default: those in use). This takes one or two seconds.
 
-    The probes run here: by default they are for this machine, whatever target is current.
+    The probes run on this machine; by default they are compiled for it, whatever the current target is.
     """
     from heddle.driver.targets import as_target  # ceilings that are kept are read without the compiler
 

@@ -1,4 +1,4 @@
-"""What `heddle check` tells of an ONNX model."""
+"""The report of `heddle check` on an ONNX model."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from heddle.support.span import ModelSpan
 
 
 def check(text: str, memory: bool = False) -> dict[str, Any]:
-    """The findings, free sizes and types of a model, as plain values. `memory` asks for the formula of the
-    memory that a call takes, for which the model is compiled up to machine code.
+    """Return the findings, free sizes and types of a model as plain values. With `memory`, also the formula
+    of the memory of a call; this runs the compiler up to machine code generation.
 
-    Raises: UsageError D0301 for a model of another kind; FormatError N01.. for a damaged file.
+    Raises: UsageError D0301 for another kind of model; FormatError N01.. for a damaged file.
     """
     from heddle.frontend.onnx.survey import survey  # the report is read without the importer
 

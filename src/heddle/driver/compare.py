@@ -1,9 +1,8 @@
-"""The same model on the same inputs in another engine, or in another precision: do the outputs agree, and
-which is faster.
+"""Compare a model's outputs and run time with those of another engine or another precision.
 
-Errors are relative to the scale of an output: `max_relative_error` is the largest difference by the largest
-magnitude, `mean_relative_error` the mean difference by the mean magnitude. Where an element is near zero its
-own relative error says nothing.
+Errors are relative to the scale of an output: `max_relative_error` is the largest difference divided by the
+largest magnitude, `mean_relative_error` the mean difference divided by the mean magnitude. The relative error
+of a single element means nothing if the element is near zero.
 """
 
 from __future__ import annotations
@@ -31,24 +30,23 @@ from heddle.support.distribution import pip_install
 from heddle.vm.relax import VirtualMachine
 
 ENGINES = ("onnxruntime", "fp32")
-"""With whom a run can be compared; `fp32` is Heddle itself, strict."""
+"""The engines to compare with; `fp32` is Heddle itself in strict float32."""
 TOLERANCES = {
     "float64": (1e-9, 1e-9),
     "float32": (1e-3, 1e-5),
     "float16": (1e-2, 1e-3),
     "bfloat16": (5e-2, 1e-2),
 }
-"""Element type → relative tolerance, and absolute tolerance as a part of the largest expected magnitude.
-Networks of fifty layers add in another order than the other engine does; other types must be equal."""
+"""Element type → relative tolerance, and absolute tolerance as a fraction of the largest expected magnitude.
+Deep networks sum in another order than the other engine. Types that are not listed must be equal."""
 FIGURES = ("max_abs_error", "max_magnitude", "max_relative_error", "mean_relative_error")
 PRECISION_TOLERANCES = {"bf16": (5e-2, 5e-2)}
 """The same for float32 outputs of a program whose products were computed in less."""
 
 
 def compare(model: ModelFile, done: Run, engine: str, repeat: int, num_threads: int) -> dict[str, Any]:
-    """What another engine gives and how long it takes. Raises: UsageError D0402; MissingDependencyError
-    D0401.
-    """
+    """Run the model in another engine; return the differences and times. Raises: UsageError D0402;
+    MissingDependencyError D0401."""
     if engine not in ENGINES:
         raise UsageError(D0402, f"unknown engine {engine!r}: expected one of {', '.join(ENGINES)}")
     run_other = _strict if engine == "fp32" else _onnxruntime
@@ -97,10 +95,10 @@ def _onnxruntime(model: ModelFile, done: Run, repeat: int, num_threads: int) -> 
 
 
 def run_in_onnxruntime(model: Any, feeds: Mapping[str, Array]) -> list[Any]:
-    """The outputs of an ONNX model (`onnx.ModelProto`) in ONNX Runtime, in order, its graph as it is.
+    """Run an ONNX model (`onnx.ModelProto`) in ONNX Runtime, without graph optimisations. Return its outputs
+    in order.
 
-    Raises: UsageError D0402 where ONNX Runtime does not take the model or the inputs; MissingDependencyError
-    D0401.
+    Raises: UsageError D0402 if ONNX Runtime rejects the model or the inputs; MissingDependencyError D0401.
     """
     runtime = _runtime()
     options = runtime.SessionOptions()
@@ -138,10 +136,11 @@ def compare_precisions(
     target: Any = None,
     params: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
-    """What a graph module gives in `precision` against strict float32: a row of `difference` per output.
+    """Compare a graph module's outputs in `precision` with strict float32. Return one row of `difference` per
+    output.
 
-    `args` are arrays, `params` parameters by name that become constants, as in `heddle.compile`. Raises: what
-    `heddle.compile` raises; TypeError or ValueError for arguments that the function does not take.
+    `args` are arrays. `params` are parameters by name that become constants, as in `heddle.compile`. Raises:
+    the errors of `heddle.compile`; TypeError or ValueError for arguments that the function does not accept.
     """
     from heddle.driver.compile import build_for  # a compiled file is compared without the compiler
     from heddle.driver.targets import as_target
@@ -188,11 +187,11 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def difference(name: str, ours: Array, theirs: Array, precision: str = "fp32") -> dict[str, Any]:
-    """How far two outputs are apart, and whether that is within the tolerance of their type and of the
-    precision that ours were computed in.
+    """Return how far two outputs differ, and whether this is within the tolerance of their dtype and of the
+    precision in which Heddle's output was computed.
 
-    Figures are over the elements that are finite in both, magnitudes over the finite expected ones; without
-    any they are None. Infinities, with their signs, and NaN agree where they are in the same places.
+    Errors are computed over the elements that are finite in both, magnitudes over the finite expected
+    elements; without any they are None. Infinities (with their signs) and NaN must be at the same positions.
     """
     row: dict[str, Any] = {"name": name, "agrees": False, **dict.fromkeys(FIGURES)}
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:

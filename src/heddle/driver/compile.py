@@ -1,4 +1,4 @@
-"""From a module to an executable."""
+"""Compile modules to executables: `heddle.compile` and `heddle.build`."""
 
 from __future__ import annotations
 
@@ -58,21 +58,21 @@ def compile(
     example_inputs: Any = None,
     dynamic_shapes: Any = None,
 ) -> Module:
-    """Compile a module, or one function: graph functions to an executable, loop functions alone to a kernel
+    """Compile a module or a function. Graph functions give an executable, loop functions alone give a kernel
     module.
 
-    `mod` is an IRModule or a function, the path of a model as `heddle run` takes it (`m.onnx`, script text
-    `m.py`, which is not trusted, `m.relay`), an `onnx.ModelProto`, or a model of PyTorch: a module with
-    `example_inputs` and, for free sizes, `dynamic_shapes`, or a `torch.export.ExportedProgram`
-    (`heddle.frontend.torch_export.from_torch` says what these are). Example inputs may also stand second,
-    as in `heddle.compile(module, (x,))`.
+    `mod` is an IRModule or a function; the path of a model in a form that `heddle run` accepts (`m.onnx`,
+    script text `m.py`, which is not trusted, `m.relay`); an `onnx.ModelProto`; or a PyTorch model: a module
+    with `example_inputs` and, for free sizes, `dynamic_shapes`, or a `torch.export.ExportedProgram` (see
+    `heddle.frontend.torch_export.from_torch`). Example inputs may also be the second argument:
+    `heddle.compile(module, (x,))`.
 
-    `target` is a Target or its text; by default the current target, else this machine. A list of targets
-    gives one module with a variant for each, of which a machine takes the best that it can run
-    (`heddle.runtime.variants`). The other options are those of `build`; `exec_mode` is "compiled" unless it
-    is given.
+    `target` is a Target or its text; the default is the current target, else this machine. A list of targets
+    gives one module with a variant for each; a machine runs the best variant that it can
+    (`heddle.runtime.variants`). The other options are those of `build`, except that `exec_mode` is "compiled"
+    by default.
 
-    Raises: as `build`; UsageError D0101, D0108 for what is no model, and what importers raise.
+    Raises: as `build`; UsageError D0101, D0108 for another `mod`; the errors of importers.
     """
     if example_inputs is None and is_example(target):
         example_inputs, target = target, None
@@ -111,27 +111,29 @@ def build(
     precision: str = "fp32",
     sanitize: bool = False,
 ) -> Module:
-    """Compile a graph module: the pipeline, bytecode, kernels, linked into one executable; for a list of
-    targets, into a `VariantsModule` of executables. Relay functions go through `to_relax` first.
+    """Compile a graph module: run the pipeline, generate bytecode and kernels, and link them into one
+    executable. A list of targets gives a `VariantsModule` of executables. Relay functions are converted with
+    `to_relax` first.
 
     `params` are values of parameters of `main` by name; they become constants. `relax_pipeline` is "default",
-    a registered name, None for a module that is lowered already, or a pass (any function from module to
-    module) that takes the graph module to what code generation accepts; `tir_pipeline` is None or such a pass
-    over the loop functions, before the passes of code generation. `exec_mode`: "bytecode" leaves graph
-    functions to the machine's interpreter, "compiled" makes machine code of them too. Kernels are looked up
-    in `cache`, by default the process's; there, with the default pipelines, the whole program is looked up
-    first (`heddle.driver.program_cache`).
+    a registered name, None for a module that is already lowered, or a pass (any function from module to
+    module) that takes the graph module to the form that code generation accepts. `tir_pipeline` is None or a
+    pass over the loop functions, which runs before the passes of code generation. `exec_mode`: "bytecode"
+    leaves graph functions to the VM's interpreter; "compiled" compiles them to machine code too. `cache`
+    holds compiled kernels; the default is the process's cache. With it and the default pipelines, the whole
+    program is looked up first (`heddle.driver.program_cache`).
 
     `precision`: "fp32" computes as the model says; "bf16" rounds the factors of products with constant
-    weights to bfloat16 and adds up in float32 (`relax.transform.ContractInBfloat16`). It belongs to the
-    default pipeline; a pipeline of one's own is made by `default_pipeline(target, precision)`.
+    weights to bfloat16 and accumulates in float32 (`relax.transform.ContractInBfloat16`). It applies to the
+    default pipeline only; use `default_pipeline(target, precision)` to build your own.
 
-    `sanitize` is for finding faults: kernels check every access to a buffer, and their temporaries begin as
-    NaN, or bytes 0xAB; the machine runs the bytecode with checks of lifetimes, on memory that is all ones
-    before and after use. A module with the attribute `check_bounds` has checks where nothing is proved.
+    `sanitize` is for debugging: kernels check every buffer access, and their temporaries are filled with NaN,
+    or bytes 0xAB. The machine runs the bytecode with lifetime checks, on memory that is filled with ones
+    before and after use. A module with the attribute `check_bounds` has checks for accesses that are not
+    proved to be in range.
 
-    Raises: OptionError D0103 (a ValueError) for another option, D0105 for targets that need the same;
-    BindingError R0208 for other parameters; VerifyError with the findings of a program that breaks rules;
+    Raises: OptionError D0103 (a ValueError) for an invalid option, D0105 for targets with equal needs;
+    BindingError R0208 for invalid parameters; VerifyError with the findings for an invalid program;
     UsageError H01.. for a malformed target, G02.. for C source that cannot be compiled.
     """
 
@@ -218,7 +220,7 @@ def _compiled(
 
 
 def with_bounds_checks(loops: Any, mode: Any = None, sanitize: bool = False) -> Any:
-    """Loop functions (a module, or one) marked for `CheckBounds`, whatever passes made of them."""
+    """Mark loop functions (of a module, or a single one) for `CheckBounds`."""
     wanted = ALL if sanitize else mode
     if wanted is None:
         return loops
@@ -232,7 +234,7 @@ def with_bounds_checks(loops: Any, mode: Any = None, sanitize: bool = False) -> 
 
 
 def _pipeline(option: str, given: Any, default: Pass | None) -> Callable[[Any], Any]:
-    """What runs for an option: a pass, or nothing."""
+    """Return the pass for an option; the identity if there is none."""
     if given is None or (isinstance(given, str) and given == "default"):
         chosen = default if given is not None else None
         return chosen if chosen is not None else lambda mod: mod
@@ -249,9 +251,9 @@ EXEC_MODES = ("bytecode", "compiled")
 def with_machine_code(
     executable: VMExecutable, target: Any = None, cache: KernelCache | None = None
 ) -> VMExecutable:
-    """The same program with machine code for its bytecode functions, which stay for watchers to run.
+    """Return the program with machine code for its bytecode functions. The bytecode stays for observers.
 
-    Any executable will do, also one that was loaded from a file or built by hand.
+    The executable may also be loaded from a file or built by hand.
     """
     chosen, program = as_target(target), executable.program
     native = [module for module in executable.imports if isinstance(module, KernelModule)]
@@ -274,16 +276,16 @@ def _is_joined(module: Module) -> bool:
 
 
 def kernel_modules(mod: IRModule, target: Target, cache: KernelCache | None = None) -> list[KernelModule]:
-    """The loop functions of a module as machine code."""
+    """Compile the loop functions of a module to machine code."""
     if not any(isinstance(func, PrimFunc) for func in mod.functions.values()):
         return []
     return [build_kernels(mod, target, cache)]
 
 
 def function_signature(func: Function) -> Signature:
-    """The parameters and results of a graph function, as they were written. A result that is a variable has
-    its name, another one its number; the parts of a tuple in a tuple are numbered after its name.
-    """
+    """Return the parameters and results of a graph function, by the names in its text. A result that is a
+    variable has its name; other results are numbered. Items of a nested tuple are numbered after the tuple's
+    name."""
     result = func.ret_ty if func.ret_ty is not None else func.body.ty
     body = func.body.body if isinstance(func.body, SeqExpr) else func.body
     outputs = tuple(_outputs(body, result, None, ()))

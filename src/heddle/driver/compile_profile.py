@@ -1,13 +1,13 @@
-"""Where the time of a compilation goes: by pass, and by loop function that became machine code.
+"""Profile a compilation: time per pass, and per loop function that is compiled to machine code.
 
     profile = CompileProfile()
     with heddle.transform.PassContext(instruments=[profile]):
         heddle.compile(mod)
     print(profile.as_text())
 
-A pass's time is its own: that of passes which it ran is theirs. Nodes are counted before and after, each
-shared one once; counting is no part of a pass's time. LLVM may run in other processes: its seconds overlap
-the rest.
+The time of a pass excludes passes that it runs itself. IR nodes are counted before and after each pass,
+shared nodes once; counting is not part of a pass's time. LLVM may run in other processes, so its time may
+overlap the rest.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heddle.ir.transform import CodeMade, PassInfo, PassInstrument
 from heddle.ir.visitor import walk_distinct
 
 _SHOWN = 15
-"""How many passes and functions a text names."""
+"""The maximum number of passes and functions in a text."""
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class PassRow:
 
 @dataclass(slots=True)
 class CompileProfile(PassInstrument):
-    """An instrument of a `PassContext` that is filled while it compiles."""
+    """A `PassContext` instrument that collects the profile of compilations."""
 
     passes: dict[str, PassRow] = field(default_factory=dict)
     functions: list[CodeMade] = field(default_factory=list)

@@ -1,4 +1,6 @@
-"""Debugging sessions and profiles of models: what `heddle debug` and `heddle run --profile` do."""
+"""Debugging sessions and profiles of models: the functions behind `heddle debug` and `heddle run
+--profile`.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,7 @@ class DebugOptions:
 
 
 def open_debugger(compiled: Compiled, options: DebugOptions) -> Debugger:
-    """A debugger that stands at the beginning of a call with given or made-up arguments."""
+    """Return a debugger at the beginning of a call with given or random arguments."""
     signature = signature_of(compiled.executable, options.function)
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
     machine = VirtualMachine(compiled.executable, cpu())
@@ -50,9 +52,8 @@ def open_debugger(compiled: Compiled, options: DebugOptions) -> Debugger:
 def debug_session(
     debugger: Debugger, breaks: Iterable[str], commands: Iterable[str] | None, stdout: IO[str] | None = None
 ) -> int:
-    """Commands from `commands`, else from whoever sits at the terminal. Gives the number of those that
-    failed.
-    """
+    """Run debugger commands from `commands`, else from the terminal. Return the number of commands that
+    failed."""
     console = DebugConsole(debugger, stdout=stdout or sys.stdout)
     for text in breaks:
         debugger.add_breakpoint(text)

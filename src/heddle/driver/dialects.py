@@ -1,4 +1,4 @@
-"""Programs of Relay become programs of Relax. Models without any leave Relay's rooms unloaded."""
+"""Convert Relay programs to Relax. For other models, the Relay packages are not imported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from heddle.ir.module import IRModule
 
 
 def in_relax(mod: IRModule) -> IRModule:
-    """The module as it is where none of its functions is Relay's, else with those in Relax's dialect.
+    """Convert the Relay functions of a module to Relax. A module without Relay functions is returned
+    unchanged.
 
     Raises: as `heddle.lower.relay_to_relax.to_relax`.
     """

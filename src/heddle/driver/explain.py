@@ -1,8 +1,9 @@
-"""Where the time of a call goes, kernel by kernel, against what the machine can do: `heddle explain`.
+"""Report where the time of a call goes, kernel by kernel, relative to the machine's peak rates: `heddle
+explain`.
 
-One call runs in the bytecode machine. The first time that a kernel is called with tensors of some shapes it
-is timed there and then, repeatedly and on the arguments of that call, before the call itself goes on. Tensors
-that the kernel writes are copied for it, as they may be operands too.
+One call runs in the bytecode machine. When a kernel is first called with tensors of certain shapes, it is
+timed repeatedly on these arguments before the call continues. Tensors that the kernel writes are copied for
+this, because they may be inputs too.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class ExplainOptions:
 
 @dataclass(slots=True)
 class KernelRow:
-    """A kernel with tensors of some shapes. Times are of one call; `least_us` is what the roofline allows,
-    `memory_us` what the bytes alone take at least.
+    """A kernel with tensors of certain shapes. Times are per call in microseconds: `least_us` is the
+    roofline's minimum, `memory_us` the minimum for memory traffic alone.
 
-    `flops`, `size_bytes` and `written_bytes`, which are among them, are None where they depend on data.
+    `flops`, `size_bytes`, and `written_bytes` (a part of it) are None if they depend on data.
     """
 
     name: str
@@ -84,7 +85,7 @@ class KernelRow:
 
     @property
     def roofline(self) -> float:
-        """What part of the roofline's speed is reached; 0 where the work is unknown."""
+        """The fraction of the roofline's speed that is reached; 0 if the work is unknown."""
         return self.least_us / self.time_us
 
     def as_dict(self) -> dict[str, Any]:
@@ -96,7 +97,7 @@ class KernelRow:
 
 @frozen
 class Advice:
-    """A change and what a call would gain by it at most, in microseconds."""
+    """A recommended change, and the maximum gain per call in microseconds."""
 
     gain_us: float
     text: str
@@ -104,7 +105,8 @@ class Advice:
 
 @frozen
 class Explanation:
-    """`call_us` is the median of whole calls; what of it is in no row is the machine's own or a builtin's."""
+    """The result of `explain`. `call_us` is the median of whole calls; the part of it that is in no row was
+    spent in the machine or in builtins."""
 
     model: str
     function: str
@@ -134,7 +136,7 @@ class Explanation:
 
 
 def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanation:
-    """Run one call of an executable and time each of its kernels by itself.
+    """Run one call of an executable and time each of its kernels separately.
 
     Raises: as `heddle.driver.run.run`.
     """

@@ -1,5 +1,4 @@
-"""What `heddle info` tells of a model, without running it: what goes in and out, how large it is, what it is
-made of, and where it comes from."""
+"""The report of `heddle info`: inputs, outputs, size, operators and origin of a model, without running it."""
 
 from __future__ import annotations
 
@@ -52,10 +51,10 @@ class ModelInfo:
 
 
 def info(model: ModelFile, variant: str | None = None, trust: bool = False) -> ModelInfo:
-    """What there is to tell of a model. A compiled model is read without the compiler's rooms; of one with
-    variants, `variant` is told, or the one that this machine takes.
+    """Return the facts about a model. A compiled model is read without the compiler. If it has variants, the
+    one named `variant` is described, else the one that this machine runs.
 
-    Raises: what loading or importing raises.
+    Raises: the errors of loading or importing.
     """
     if model.is_compiled:
         return _compiled_info(model, variant, trust)

@@ -1,6 +1,5 @@
-"""Arguments for a model: arrays from files or made up, one value for each symbolic dimension, all of it
-checked.
-"""
+"""Prepare arguments for a model: arrays from files or random ones, and one value per symbolic dimension, all
+checked."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ MADE_UP_INT_LIMIT = 2
 
 @dataclass(slots=True)
 class Dimensions:
-    """Values of symbolic dimensions and who gave them."""
+    """Values of symbolic dimensions, and the sources of these values."""
 
     values: dict[str, int] = field(default_factory=dict)
     given_by: dict[str, str] = field(default_factory=dict)
@@ -47,8 +46,8 @@ class Dimensions:
 
 
 def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
-    """NAME=VALUE options as a dict. Raises: UsageError D0201 for another form or a name that is given
-    twice.
+    """Parse NAME=VALUE options to a dictionary. Raises: UsageError D0201 for another form or a repeated
+    name.
     """
     pairs: dict[str, str] = {}
     for text in texts:
@@ -62,7 +61,7 @@ def parse_pairs(texts: Iterable[str], option: str) -> dict[str, str]:
 
 
 def parse_dims(texts: Iterable[str]) -> dict[str, int]:
-    """`--dim` options. Raises: UsageError D0201."""
+    """Parse `--dim` options to a dictionary of integers. Raises: UsageError D0201."""
     dims = {}
     for name, text in parse_pairs(texts, "--dim").items():
         if not (text.isascii() and text.isdecimal() and len(text) < 16):
@@ -72,9 +71,8 @@ def parse_dims(texts: Iterable[str]) -> dict[str, int]:
 
 
 def read_array(name: str, path: str) -> Array:
-    """An array from a .npy file, one of `write_array` too, without pickled objects. Raises: UsageError D0203
-    with the reason.
-    """
+    """Read an array from a .npy file (also one of `write_array`), without pickled objects. Raises: UsageError
+    D0203 with the reason."""
     try:
         with open_file(path) as file:
             array = np.lib.format.read_array(file, allow_pickle=False)
@@ -94,10 +92,9 @@ def make_folder(folder: Path) -> None:
 
 
 def write_arrays(folder: Path, arrays: Iterable[tuple[str, Array]]) -> list[Path]:
-    """Write each array as NAME.npy. What a file's name should not have becomes `_`; names that are the same
-    then are numbered. Texts are written as arrays of characters of one width, numbers of types that numpy
-    lacks under their names (`write_array`). Raises: UsageError S0101.
-    """
+    """Write each array as NAME.npy and return the paths. Characters that are invalid in file names become
+    `_`; equal file names are numbered. Texts are written as fixed-width strings, and types that numpy lacks
+    by their names (`write_array`). Raises: UsageError S0101."""
     make_folder(folder)
     written = list[Path]()
     for name, array in arrays:
@@ -113,10 +110,9 @@ def write_arrays(folder: Path, arrays: Iterable[tuple[str, Array]]) -> list[Path
 
 
 def write_array(file: IO[bytes], array: Array) -> None:
-    """Write an array in the format of `.npy`. Of numbers that numpy itself lacks (bfloat16, small floats and
-    integers) it would write the bytes alone; here the type's name stands in the file, and `np.load` gives
-    the numbers where `ml_dtypes` is imported.
-    """
+    """Write an array in the `.npy` format. For number types that numpy lacks (bfloat16, small floats and
+    integers), numpy would write bytes without a type. This function writes the type's name, so `np.load`
+    returns the numbers if `ml_dtypes` is imported."""
     plain = np.asarray(array, order="C")
     if plain.dtype.isbuiltin != _OF_A_LIBRARY:
         np.lib.format.write_array(file, plain, allow_pickle=False)
@@ -139,9 +135,8 @@ def _typed(spec: TensorSpec, array: Array) -> Array:
 
 @frozen
 class Arguments:
-    """The arrays of a call by parameter name, in order. `assumed` names dimensions that nobody gave, taken
-    to be 1.
-    """
+    """The arrays of a call by parameter name, in order. `assumed` names the dimensions that were set to 1
+    because no value was given."""
 
     arrays: dict[str, Array]
     dims: dict[str, int]
@@ -151,9 +146,10 @@ class Arguments:
 def make_arguments(
     signature: Signature, given: Mapping[str, Array], dims: Mapping[str, int], seed: int = 0
 ) -> Arguments:
-    """Arrays for every parameter: those given, checked, and made-up ones.
+    """Return an array for every parameter: the given arrays, checked, and random ones for the rest.
 
-    Floats are normal with deviation 1, integers 0 or 1. Raises: UsageError D0201 to D0204.
+    Random floats have mean 0 and standard deviation 1; random integers are 0 or 1. Raises: UsageError D0201
+    to D0204.
     """
     _check_names(signature, given, dims)
     types = {spec.name: spec for spec in signature.inputs}
@@ -177,9 +173,8 @@ def make_arguments(
 
 
 def check_arrays(signature: Signature, arrays: Mapping[str, Array]) -> dict[str, int]:
-    """The values that arrays, by parameter name, give to symbolic dimensions. Parameters that have no array
-    are passed over. Raises: UsageError D0202, D0203 for arrays that do not fit.
-    """
+    """Return the values of the symbolic dimensions for given arrays by parameter name. Parameters without an
+    array are skipped. Raises: UsageError D0202, D0203 for arrays that do not match."""
     known = Dimensions()
     _learn(signature, arrays, known)
     for spec in signature.inputs:

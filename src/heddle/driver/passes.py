@@ -1,6 +1,6 @@
-"""Passes by name, and what a text like `FuseOps` or `UnrollLoop(auto_max_step=4)` means.
+"""Passes by name, and their text form such as `FuseOps` or `UnrollLoop(auto_max_step=4)`.
 
-The text is a Python call whose arguments are literals; it is read, never executed.
+The text is a Python call with literal arguments. It is parsed, never executed.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from heddle.target import Target
 
 _PASS_PACKAGES = ("heddle.relax", "heddle.lower", "heddle.tir", "heddle.relay")
 _RELAY = "relay."
-"""What the name of a pass of Relay begins with where there is a pass of that name for others."""
+"""The name prefix of a Relay pass, if there is another pass of the same name."""
 _TARGET = "target"
-"""The option of a pass that is the target of the compilation. It does not stand in a pass's text."""
+"""The pass option that is the compilation's target. It cannot be given in a pass's text."""
 NAMED_PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
     "default": lambda target: default_pipeline(target).passes,
     "optimize": optimize_passes,
@@ -34,12 +34,12 @@ NAMED_PIPELINES: Mapping[str, Callable[[Target], tuple[Pass, ...]]] = {
     "finalize": finalize_passes,
     "lower": lowering_passes,
 }
-"""`default` is what `heddle.compile` runs on a graph: the next three in turn. `lower` makes of scheduled loop
-functions what the emitter takes."""
+"""`default` is what `heddle.compile` runs on a graph: the next three pipelines in order. `lower` brings
+scheduled loop functions into the form that the code generator accepts."""
 
 
 def modules_below(package: str) -> Iterator[str]:
-    """Names of all modules of a package, in order."""
+    """Yield the names of all modules of a package, sorted."""
     try:
         root = import_module(package)
     except ModuleNotFoundError:
@@ -50,7 +50,7 @@ def modules_below(package: str) -> Iterator[str]:
 
 @cache
 def pass_classes() -> Mapping[str, type[Pass]]:
-    """All passes by name, in the order of the names. What is no pass by itself is not among them."""
+    """Return all passes by name, sorted. Helper classes that are not passes by themselves are excluded."""
     found: dict[str, type[Pass]] = {}
     for package in _PASS_PACKAGES:
         for name in modules_below(package):
@@ -63,7 +63,7 @@ def pass_classes() -> Mapping[str, type[Pass]]:
 
 
 def pass_class(name: str) -> type[Pass]:
-    """The pass of a name. Raises: UsageError D0302."""
+    """Return the pass class with a name. Raises: UsageError D0302."""
     known = pass_classes()
     if name not in known:
         raise UsageError(
@@ -73,7 +73,7 @@ def pass_class(name: str) -> type[Pass]:
 
 
 def pipeline_passes(name: str, target: Target) -> tuple[Pass, ...]:
-    """The passes of a pipeline in order. Raises: UsageError D0302."""
+    """Return the passes of a pipeline in order. Raises: UsageError D0302."""
     if name not in NAMED_PIPELINES:
         raise UsageError(
             D0302,
@@ -84,7 +84,7 @@ def pipeline_passes(name: str, target: Target) -> tuple[Pass, ...]:
 
 
 def steps_of(steps: Sequence[Pass]) -> tuple[Pass, ...]:
-    """The passes that run in turn, those of sequences one by one."""
+    """Return the passes in execution order, with sequences expanded."""
     return tuple(
         inner
         for step in steps
@@ -101,7 +101,7 @@ def pass_name(cls: type[Pass]) -> str:
 
 
 def pass_signature(cls: type[Pass]) -> str:
-    """A pass and its options, as they are written: `UnrollLoop(auto_max_step=0)`."""
+    """Return a pass with its options in text form: `UnrollLoop(auto_max_step=0)`."""
     shown = []
     for name, param in inspect.signature(cls).parameters.items():
         if name == _TARGET:
@@ -113,11 +113,11 @@ def pass_signature(cls: type[Pass]) -> str:
 
 
 def read_pass(text: str, target: Target) -> Pass:
-    """The pass that `text` means: a name, or a call of it with literal arguments by keyword. A pass that
-    needs a target gets `target`.
+    """Parse a pass: a name, or a call with literal keyword arguments. A pass that needs a target gets
+    `target`.
 
-    Raises: UsageError D0302 for a name that no pass has, D0303 for a text of another form and for options
-    that the pass lacks or that do not fit; what the pass raises for values that it refuses.
+    Raises: UsageError D0302 for an unknown name, D0303 for another form of text and for invalid options; the
+    errors of the pass for invalid values.
     """
     name, options = _read_call(text)
     cls = pass_class(name)

@@ -1,4 +1,4 @@
-"""Where compile time goes: phases, told apart by the passes that run, and who wants to watch them."""
+"""Compile time by phase. The running passes determine the phase; listeners can watch the progress."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ _FIRST_LOWERING_PASS = "LowerBlocks"
 
 @frozen
 class Progress:
-    """What is being done: a phase, the pass in it, and for machine code how many functions were begun of
-    how many.
-    """
+    """The current progress: a phase, the pass in it, and for machine code how many functions were started, of
+    how many."""
 
     phase: str
     detail: str
@@ -30,12 +29,12 @@ class Progress:
 
 
 def ignore(_progress: Progress) -> None:
-    """A listener that nothing interests."""
+    """A listener that does nothing."""
 
 
 @dataclass(slots=True)
 class PhaseClock(PassInstrument):
-    """Seconds per phase. Every instant belongs to the phase that was entered last."""
+    """Counts seconds per phase. Time belongs to the phase that was entered last."""
 
     needs_every_pass = False
     target: Target
@@ -56,7 +55,7 @@ class PhaseClock(PassInstrument):
             self._phases.append((name, frozenset(step.info.name for step in passes)))
 
     def enter(self, phase: str, detail: str = "") -> None:
-        """The phase before ends, `phase` begins."""
+        """End the previous phase and begin `phase`."""
         now = time.perf_counter()
         if self._phase:
             self.seconds[self._phase] = self.seconds.get(self._phase, 0.0) + now - self._since
@@ -65,7 +64,7 @@ class PhaseClock(PassInstrument):
             self.listener(Progress(phase, detail, self._begun, self._functions))
 
     def stop(self) -> None:
-        """The phase that was entered last ends, and none begins."""
+        """End the current phase."""
         self.enter("")
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:

@@ -57,11 +57,13 @@ from heddle.support.frozen import frozen
 from heddle.target import Target
 
 PRECISIONS = ("fp32", "bf16")
-"""What float32 models may be computed in. `fp32`, the default, is strict: no value is rounded to less."""
+"""The precisions of float32 models. `fp32`, the default, is strict: no value is rounded to a narrower
+type.
+"""
 
 
 class OptionError(UsageError, ValueError):
-    """An option of the compiler with a value that it does not have."""
+    """A compiler option has an invalid value."""
 
 
 def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
@@ -87,7 +89,9 @@ def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
 
 
 def precision_passes(precision: str) -> tuple[Pass, ...]:
-    """Passes that make products less precise. They run after the passes that compute weights."""
+    """Return the passes that lower the precision of products. They run after the passes that compute
+    weights.
+    """
     if precision not in PRECISIONS:
         raise OptionError(D0103, f"unknown precision {precision!r}: expected one of {', '.join(PRECISIONS)}")
     if precision == "fp32":
@@ -154,21 +158,23 @@ class GraphPasses:
 PIPELINES: dict[str, GraphPasses] = {
     "cpu": GraphPasses(_optimize_for_cpu, _legalize_for_cpu, _finalize_for_cpu),
 }
-"""By the name that the record of a target's kind gives (`heddle.codegen.backend`)."""
+"""The parts by the name that the record of a target's kind states (`heddle.codegen.backend`)."""
 
 
 def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]:
-    """Graphs of operators to smaller graphs of operators. Raises: OptionError D0103 (a ValueError)."""
+    """Return the passes that optimise graphs of operators. Raises: OptionError D0103 (a ValueError)."""
     return PIPELINES[backend_of(target).pipeline].optimize(target, precision)
 
 
 def legalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Operators to loops, and few loop functions out of many."""
+    """Return the passes that lower operators to loop functions, fuse them and schedule them."""
     return PIPELINES[backend_of(target).pipeline].legalize(target)
 
 
 def finalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Graphs of loop functions to what the machine's code generator takes."""
+    """Return the passes that bring graphs of loop functions into the form that the VM code generator
+    accepts.
+    """
     return PIPELINES[backend_of(target).pipeline].finalize(target)
 
 
@@ -182,12 +188,14 @@ _TAKES_TIME = (
     FuseLoops,
     EstimatePeakMemory,
 )
-"""Passes of the default pipeline whose programs run fast, and compile slowly; and what only reports read."""
+"""Passes of the default pipeline that make programs fast but take long to run, and passes that only reports
+need."""
 
 
 def quick_pipeline(target: Target) -> Sequential:
-    """The default pipeline for a program that shall start soon: the same graph of operators, fused, with
-    plain loops. It runs several to a hundred times slower than the default's."""
+    """Return a pipeline for programs that must start soon: the graph is optimised and fused as in the default
+    pipeline, but loops are simple. Programs run several times to a hundred times slower than with the default
+    pipeline."""
     rules = ApplyDefaultSchedule(target, backend_of(target).plain_rules)
     passes = [
         rules if isinstance(step, ApplyDefaultSchedule) else step
@@ -198,6 +206,7 @@ def quick_pipeline(target: Target) -> Sequential:
 
 
 def default_pipeline(target: Target, precision: str = "fp32") -> Sequential:
-    """What `compile` runs on a graph module; `precision` is one of PRECISIONS."""
+    """Return the pipeline that `compile` runs on a graph module. `precision` is one of PRECISIONS. Raises:
+    OptionError D0103."""
     passes = (*optimize_passes(target, precision), *legalize_passes(target), *finalize_passes(target))
     return Sequential(passes, "default")

@@ -1,18 +1,18 @@
-"""Compiled programs on disk, by what they were compiled from: the second process that compiles a model loads
-it.
+"""A disk cache of compiled programs: the second process that compiles a model loads it from the cache.
 
-The key is a digest of the whole module (names and places count, as messages and listings show them; tensors
-by their bits), of the options, the target, the limits and settings that passes read, LLVM's version, and this
-package's sources. What is kept is the program's artefact, behind zero bytes that align its sections, in the
-user's `PrivateCache`: nobody else can put code there, so the artefact needs no digests of its own.
+The key is a digest of the whole module (including names and source locations, which appear in messages and
+listings; tensors by their bits), the options, the target, the limits and settings that passes read, LLVM's
+version, and the sources of this package. The cached file is the program's artefact after zero bytes that
+align its sections. It is in the user's `PrivateCache`, where nobody else can write code, so the artefact
+needs no digests of its own.
 
-The digests of large tensors and of the sources take longer than all else in the key. So they stand second in
-the name: where no file has the first half, the program is compiled meanwhile.
+Computing the digests of large tensors and of the sources takes longest. They are the second half of the file
+name: if no file has the first half, compilation starts while they are computed.
 
-A program is compiled anew where something could differ that the key does not hold: passes chosen or watched
-by a PassContext, pipelines of one's own, operators that were declared or replaced outside of this package, C
-source (it may include any header), a module with free variables. Programs that compile at once, and those of
-more than a quarter of the cache's size, are not kept.
+The cache is bypassed if the result could depend on something outside the key: passes chosen or watched by a
+PassContext, custom pipelines, operators that were declared or replaced outside of this package, C source (it
+may include any header), a module with free variables. Programs that compile quickly, and those larger than a
+quarter of the cache, are not stored.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ from heddle.vm.relax.executable import VMExecutable
 
 _PADDING = bytes(-HEAD_BYTES % ALIGN_BYTES)
 _LARGEST_SHARE = 4
-"""A program may take this part of the cache at most: one over it."""
+"""The divisor of the cache size that gives the largest cached program."""
 _SMALL_BYTES = 1 << 20
-"""A larger program is written while its user goes on: the weights of a model take seconds."""
+"""Larger programs are written in the background, because writing a model's weights takes seconds."""
 
 
 @frozen
 class BuildOptions:
-    """What the default pipeline compiles for, beside the target."""
+    """The options of the default pipeline besides the target."""
 
     exec_mode: str
     precision: str
@@ -71,7 +71,8 @@ class BuildOptions:
 
 @dataclass(slots=True)
 class ProgramCache:
-    """`folder` is None where nothing is kept. Only what took `least_s` seconds to compile is."""
+    """The cache in `folder` (None: nothing is cached). Only programs whose compilation took at least
+    `least_s` seconds are stored."""
 
     folder: PrivateCache | None
     least_s: float = 0.1
@@ -80,7 +81,7 @@ class ProgramCache:
     def get(
         self, mod: IRModule, target: Target, options: BuildOptions, make: Callable[[], VMExecutable]
     ) -> VMExecutable:
-        """The program of a module: the one that was kept, or what `make` compiles."""
+        """Return the program of a module: the cached one, or the result of `make`."""
         folder = self.folder
         key = program_key(mod, target, options) if folder is not None and is_ordinary() else None
         if folder is None or key is None:

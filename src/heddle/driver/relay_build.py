@@ -1,7 +1,8 @@
-"""`relay.build`: a Relay program for the graph executor, for the ahead-of-time executor, or for the machine.
+"""`relay.build`: compile a Relay program for the graph executor, the ahead-of-time executor, or the VM.
 
-All three take the way of `relay.vm.compile`: `to_relax`, the pipeline, code generation. A graph is what is
-left of the program's bytecode where it has no control flow; ahead of time it becomes one native function.
+All three are compiled like `relay.vm.compile`: `to_relax`, the pipeline, code generation. A program without
+control flow is then converted from bytecode to a graph. The ahead-of-time executor runs it as one native
+function.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class _Choice:
         self.name, self.options = name, dict(options or {})
 
     def __getitem__(self, name: str) -> Any:
-        """The value of an option; None where it was not given."""
+        """Return the value of an option; None if it was not given."""
         return self.options.get(name)
 
     def __contains__(self, name: str) -> bool:
@@ -74,8 +75,8 @@ class _Choice:
 
 
 class Executor(_Choice):
-    """Which executor a program is built for: `Executor("graph")`, `Executor("aot")`. With `link-params`,
-    parameters stay inside of the library."""
+    """The executor for which a program is built: `Executor("graph")` or `Executor("aot")`. With
+    `link-params`, parameters are linked into the library."""
 
     flag_registry_name = "executor"
     _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {
@@ -91,7 +92,7 @@ class Executor(_Choice):
 
 
 class Runtime(_Choice):
-    """What a library relies on: `Runtime("cpp")` and `Runtime("crt")` are one here."""
+    """The C runtime of a library. `Runtime("cpp")` and `Runtime("crt")` are the same in Heddle."""
 
     flag_registry_name = "runtime"
     _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {
@@ -102,7 +103,7 @@ class Runtime(_Choice):
 
 @dataclass(slots=True)
 class BuildModule:
-    """Builds a Relay program; what came of it is asked for afterwards."""
+    """Builds a Relay program and keeps the results for its `get_*` methods."""
 
     _module: IRModule | None = None
     _factory: Any = None
@@ -121,7 +122,8 @@ class BuildModule:
         params: Mapping[str, Any] | None = None,
         mod_name: str | None = None,
     ) -> tuple[str, Module | None, dict[str, Tensor]]:
-        """The graph's JSON text (of the graph executor), the module with the code, and the parameters.
+        """Build a program. Return the graph's JSON text (graph executor only), the module with the code, and
+        the parameters.
 
         Raises: as `build`.
         """
@@ -194,14 +196,14 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
 ) -> Any:
-    """Build `main` of a Relay module, or a Relay function, for an executor; gives its factory.
+    """Build `main` of a Relay module, or a Relay function, for an executor. Return the executor's factory.
 
-    `params` are values of parameters by name. `factory[mod_name](device)` makes an executor, `export_library`
-    writes a file that `runtime.load_module` reads. A function instead of a module works with a warning.
+    `params` are values of parameters by name. `factory[mod_name](device)` creates an executor;
+    `export_library` writes a file for `runtime.load_module`. Passing a function instead of a module is
+    deprecated and warns.
 
-    Raises: OptionError D0103 (a ValueError) for options that there are not; UsageError V0801 for a program
-    that a graph cannot be; UsageError L03.. for programs that cannot be compiled; IRTypeError where types do
-    not fit.
+    Raises: OptionError D0103 (a ValueError) for unknown options; UsageError V0801 for a program that cannot
+    be a graph; UsageError L03.. for programs that cannot be compiled; IRTypeError for type errors.
     """
     if isinstance(ir_mod, Function):
         warnings.warn(

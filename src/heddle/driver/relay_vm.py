@@ -1,7 +1,7 @@
-"""From a Relay module to an executable of Relay's own machine.
+"""Compile Relay modules to executables of the Relay VM.
 
-The way is that of every program: `to_relax`, the passes of the pipeline, and the code generator, which writes
-into the builder of this machine.
+Relay programs take the same path as all others: `to_relax`, the passes of the pipeline, and the VM code
+generator, here with the builder of the Relay VM.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ from heddle.vm.relay import Executable, RelayBuilder
 def compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> Executable:
-    """Compile `main` of a Relay module, or a Relay function, with what it calls.
+    """Compile `main` of a Relay module, or a Relay function, with all functions that it calls.
 
-    `target` is a Target or its text, or a map to one; by default the current target, else this machine. The
-    host is the target's. `params` are values of parameters of `main` by name; other names do nothing.
+    `target` is a Target or its text, or a dictionary with one target; the default is the current target, else
+    this machine. The host is the target's host. `params` are values of parameters of `main` by name; other
+    names are ignored.
 
     Raises: OptionError D0103 (a ValueError) for another target; UsageError L03.. for programs that cannot be
-    compiled; IRTypeError where types do not fit.
+    compiled; IRTypeError for type errors.
     """
     compiler = VMCompiler()
     if params:
@@ -72,7 +73,7 @@ class VMCompiler:
         self._made: Executable | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
-        """Values of parameters of `main` by name."""
+        """Set values of parameters of `main`, by name."""
         self._params |= {
             name: value if isinstance(value, Tensor) else tensor(value) for name, value in params.items()
         }
@@ -99,7 +100,7 @@ class VMCompiler:
         return Sequential(passes, "optimize")(self._graph), self.get_params()
 
     def lower(self, mod: Any, target: Any = None, target_host: Any = None) -> None:
-        """Take a module, or a function, to what code is generated from. Raises: as `compile`."""
+        """Lower a module or a function to the form for code generation. Raises: as `compile`."""
         self._target = one_target(target, target_host)
         load_operators()
         self._graph = to_relax(self._bound(mod))
@@ -112,7 +113,7 @@ class VMCompiler:
         self._made = _executable(self._graph, self._lowered, self._target)
 
     def get_exec(self) -> Executable:
-        """The executable. Raises: UsageError D0103 before `codegen`."""
+        """Return the executable. Raises: UsageError D0103 if `codegen` was not called."""
         if self._made is None:
             raise UsageError(D0103, "there is no executable yet: call codegen first")
         return self._made

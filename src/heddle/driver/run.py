@@ -40,12 +40,14 @@ from heddle.vm.relax import VirtualMachine, VMExecutable
 
 @frozen
 class CompileOptions:
-    """`target` is a target's text; `listener` is told of progress (see `heddle.driver.phases`);
-    `disabled_passes` are left out of the pipeline; `exec_mode` and `precision` are those of
-    `heddle.compile`. `variant` is that of a compiled model which is to be loaded, by default the one that
-    this machine takes. With `trust` the model is run as a program of the user's own is. With `public_key` a
-    compiled model is loaded only if the key's owner signed it. `instruments` see the passes of a model
-    that is not compiled. `prefix` is what the names of a library begin with.
+    """Options of compiling or loading a model.
+
+    `target` is a target's text. `listener` receives the progress (see `heddle.driver.phases`).
+    `disabled_passes` are removed from the pipeline. `exec_mode` and `precision` are those of
+    `heddle.compile`. `variant` selects a variant of a compiled model; the default is the one that this
+    machine runs. With `trust` the model is run like the user's own program. With `public_key` a compiled
+    model is loaded only if the key's owner signed it. `instruments` observe the passes of a model that is not
+    compiled yet. `prefix` is the symbol prefix of a library.
     """
 
     target: str | None = None
@@ -63,9 +65,9 @@ class CompileOptions:
 
 @frozen
 class Compiled:
-    """An executable and where the time to get it went. Units: seconds. `exec_mode` is what it was compiled
-    with; it says nothing of an executable from a file. `call` runs it where that is no machine of Relax.
-    """
+    """An executable, and the time in seconds of each phase of getting it. `exec_mode` is the mode in which it
+    was compiled; it has no meaning for an executable from a file. `call` runs the program if it is not for a
+    Relax VM."""
 
     executable: VMExecutable
     phases_s: Mapping[str, float]
@@ -83,7 +85,7 @@ class Compiled:
 
 @frozen
 class ValueSummary:
-    """An argument or result in a line. Statistics are over finite elements; None where there are none."""
+    """A summary of an argument or result. Statistics are over finite elements; None if there are none."""
 
     name: str
     dtype: str
@@ -97,7 +99,7 @@ class ValueSummary:
 
 @dataclass(slots=True)
 class RunReport:
-    """All that `heddle run` tells. Units are in the names."""
+    """The report of `heddle run`. Names contain the units."""
 
     model: str
     target: str | None
@@ -133,7 +135,7 @@ class CompiledVariants:
 
 
 def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
-    """The executable of a model. A compiled model loads without any of the compiler's rooms."""
+    """Return the executable of a model. A compiled model is loaded without importing the compiler."""
     if model.is_compiled:
         start = time.perf_counter()
         loaded = load_module(model.path, options.variant, public_key=options.public_key)
@@ -155,9 +157,10 @@ def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
 
 
 def check_uncompiled(model: ModelFile, **options: str | None) -> ModelFile:
-    """The model, if options of the compiler can still be chosen; those that are not given are None.
+    """Return the model if it is not compiled yet, so that compiler options apply. Options that were not given
+    are None.
 
-    Raises: UsageError D0301 for a compiled model with the options that were given.
+    Raises: UsageError D0301 for a compiled model, with the options that were given.
     """
     given = [f"--{name.replace('_', '-')}" for name, value in options.items() if value is not None]
     if model.is_compiled and given:
@@ -211,7 +214,7 @@ def _compile_module(mod: Any, target: Any, options: CompileOptions, clock: Any) 
 
 
 def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileOptions) -> CompiledVariants:
-    """Compile a model for several targets; it is imported once. `options.target` is not looked at."""
+    """Compile a model for several targets. It is imported once. `options.target` is ignored."""
     from heddle.driver.phases import (  # a compiled file is loaded without the compiler
         PhaseClock,
         Progress,
@@ -244,11 +247,11 @@ def compile_to_file(
     with_arena: bool = False,
     with_main: bool = False,
 ) -> dict[str, Any]:
-    """Compile a model for one target, by default this machine, or for several, and write the file; for a
-    library its header beside it, and `main.c` if it is asked for. The result is what there is to tell.
+    """Compile a model for one target (default: this machine) or several, and write the file. For a library,
+    also write its header and, with `with_main`, `main.c`. Return the facts to report.
 
-    Raises: UsageError U0509 for a library of several, D0107 for a C file of what is not compiled to C, D0109
-    for headers and programs that cannot be written, D0301 for options of libraries where there is none.
+    Raises: UsageError U0509 for a library of several targets, D0107 for a C file if the target is not C,
+    D0109 for headers and programs that cannot be written, D0301 for options of libraries without a library.
     """
     made: Compiled | CompiledVariants
     if is_linked(output):
@@ -347,7 +350,7 @@ def check_no_library(output: Path, targets: Sequence[str]) -> None:
 
 
 def signature_of(executable: VMExecutable, function: str) -> Signature:
-    """What a function takes. Raises: UsageError D0102 where there is no such function."""
+    """Return the signature of a function. Raises: UsageError D0102 if there is no such function."""
     text = executable.metadata.get(METADATA_PREFIX + function)
     if text is None:
         known = [
@@ -365,9 +368,8 @@ def signature_of(executable: VMExecutable, function: str) -> Signature:
 
 @frozen
 class RunOptions:
-    """`given` are arrays by input name, `dims` values of symbolic dimensions, `repeat` the number of timed
-    calls.
-    """
+    """Options of a run. `given` are arrays by input name, `dims` values of symbolic dimensions, `repeat` the
+    number of timed calls."""
 
     function: str = "main"
     given: Mapping[str, Array] = field(default_factory=dict)
@@ -379,7 +381,7 @@ class RunOptions:
 
 @frozen
 class Run:
-    """What a run gave: the report, the arguments, and the results as arrays; the mode of the executable."""
+    """The result of a run: the report, the arguments, the results as arrays, and the execution mode."""
 
     report: RunReport
     arguments: Arguments
@@ -394,7 +396,7 @@ class Run:
 
 
 def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
-    """Run a function of an executable on given or made-up arguments and measure it."""
+    """Run a function of an executable on given or random arguments and measure it."""
     signature = signature_of(compiled.executable, options.function)
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
     if options.num_threads is not None:

@@ -1,7 +1,7 @@
-"""What a compiled function takes and gives, as data that travels with the executable.
+"""Signatures: inputs and outputs of compiled functions, as data that is stored in the executable.
 
-Dimensions are integers or texts of scalar expressions over symbolic names (`"n"`, `"n * 2 + 1"`). Nothing
-here needs the compiler's rooms: a loaded artefact is called with it.
+Dimensions are integers or texts of expressions over symbolic names (`"n"`, `"n * 2 + 1"`). This module does
+not import the compiler: it is used to call loaded executables.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from heddle.support.frozen import frozen
 Dim = int | str
 METADATA_PREFIX = "signature."
 PRECISION = "precision"
-"""Entry of the metadata: what products were computed in, where that is less than the model says."""
+"""Metadata entry: the precision of products, if it is lower than that of the model."""
 COMPILER = "compiler"
-"""Entry of the metadata: which Heddle made the program. Older files have none."""
+"""Metadata entry: the Heddle version that compiled the program. Older files have none."""
 
 
 @frozen
 class TensorSpec:
-    """One tensor. `shape` is None where it is not known, `dtype` likewise; `kind` is "tensor" or another
-    kind's name. `path` says where an output lies in what the function returns: () is all of it, (1,) the
-    second of a tuple, (1, 0) the first of the tuple that is the second.
-    """
+    """A tensor. `shape` and `dtype` are None if unknown. `kind` is "tensor" or the name of another kind of
+    value. `path` is the position of an output in the function's return value: () is the whole value, (1,) the
+    second item of a tuple, (1, 0) the first item of the tuple that is the second item."""
 
     name: str
     dtype: str | None = None
@@ -47,14 +46,14 @@ class TensorSpec:
 
 @frozen
 class Signature:
-    """`outputs` are in order and no tuples: the parts of a tuple are outputs, however deep they lie."""
+    """The inputs and outputs of a function, in order. Nested tuples are flattened: each item is an output."""
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
     def values(self, result: Any) -> list[Any]:
-        """What each output is, of what the function returned. Raises: FormatError D0204 where it returned
-        another form of tuples than the signature says."""
+        """Return the value of each output from the function's return value. Raises: FormatError D0204 if its
+        tuple structure does not match the signature."""
         found = []
         for spec in self.outputs:
             value = result
@@ -78,7 +77,7 @@ class Signature:
 
 
 def signature_from_json(text: str) -> Signature:
-    """The signature that `to_json` wrote. Raises: FormatError D0204 for anything else."""
+    """Parse the text of `to_json`. Raises: FormatError D0204 for another text."""
     try:
         data = json.loads(text)
         outputs = _specs(data["outputs"])
@@ -108,7 +107,5 @@ def _specs(rows: Iterable[Mapping[str, Any]]) -> tuple[TensorSpec, ...]:
 
 
 def evaluate_dim(dim: Dim, values: Mapping[str, int]) -> int | None:
-    """The number that a dimension is, or None where a name in it has no value yet. Raises: as
-    `evaluate_size`.
-    """
+    """Return the value of a dimension; None if a name in it has no value yet. Raises: as `evaluate_size`."""
     return dim if isinstance(dim, int) else evaluate_size(dim, values)

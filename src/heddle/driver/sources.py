@@ -1,4 +1,5 @@
-"""What `heddle.compile` takes: modules and functions, paths of models, models of ONNX and PyTorch."""
+"""Convert the first argument of `heddle.compile`: modules and functions, paths, and models of ONNX and
+PyTorch."""
 
 from __future__ import annotations
 
@@ -16,10 +17,10 @@ from heddle.tir.nodes import PrimFunc
 
 
 def module_of(source: Any, example_inputs: Any = None, dynamic_shapes: Any = None) -> Any:
-    """The module or function that is to be compiled.
+    """Return the module or function to compile.
 
-    Raises: UsageError D0103 for examples of another source than PyTorch's, D0101 and D0301 for a path that
-    names no model to compile, D0108 for anything else; what importers raise.
+    Raises: UsageError D0103 for example inputs with a model that is not PyTorch's, D0101 and D0301 for a path
+    that is not a model to compile, D0108 for any other value; the errors of importers.
     """
     if is_torch_model(source):
         from heddle.frontend.torch_export import from_torch  # a compiled file is loaded without the compiler

@@ -1,4 +1,4 @@
-"""A model as text at each stage of its way from graph to machine code.
+"""A model as text at each stage of compilation, from graph to machine code.
 
 | stage | what is shown |
 |---|---|

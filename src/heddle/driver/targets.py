@@ -1,4 +1,4 @@
-"""Which target an argument means."""
+"""Resolve the target argument of the compiler."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from heddle.target import Target
 
 
 def as_target(target: Any = None) -> Target:
-    """The target that an argument means: itself, the current one, or this machine.
+    """Return the target that an argument means; None means the current target, else this machine.
 
-    Raises: UsageError H01.. for a malformed one, an empty text among them, and for one that LLVM cannot make
-    code for.
+    Raises: UsageError H01.. for a malformed or empty text, and for a target for which LLVM cannot generate
+    code.
     """
     given = target if isinstance(target, Target) or target is None else Target(target)
     found: Target = given or Target.current() or Target("llvm")

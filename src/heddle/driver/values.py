@@ -1,4 +1,4 @@
-"""What a caller has, and what a machine takes and gives: arrays, arrays of texts, lists of them."""
+"""Convert between Python values and machine values: arrays, arrays of texts, and lists of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from heddle.vm.builtins.strings import texts_of
 
 
 def as_argument(value: Any) -> Any:
-    """What a machine takes for an array, for a list of arrays, or for an array of texts.
+    """Convert an array, a list of arrays, or an array of texts to a machine value.
 
-    Raises: IRTypeError U0302 for an element type that has no equivalent, and for a masked array.
+    Raises: IRTypeError U0302 for an element type without an equivalent, and for a masked array.
     """
     if isinstance(value, (list, tuple)):
         return Array(as_argument(item) for item in value)
@@ -28,8 +28,8 @@ def as_argument(value: Any) -> Any:
 
 
 def as_array(value: Any) -> Any:
-    """An array, or a list of arrays, of what a machine gives. A tensor of texts becomes an array of objects,
-    a shape and a number arrays of integers or floats; None, the missing optional value, stays."""
+    """Convert a machine value to an array or a list of arrays. A tensor of texts becomes an array of objects;
+    a shape and a number become arrays of integers or floats. None (a missing optional) stays."""
     if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], Texts):
         return texts_of(value)
     if isinstance(value, Shape):
@@ -42,9 +42,9 @@ def as_array(value: Any) -> Any:
 
 
 def as_arrays(value: Any) -> list[np.ndarray[Any, Any]]:
-    """What a machine gives as arrays, in order, however deep they lie in tuples.
+    """Convert a machine value to a flat list of arrays, in order; nested tuples are flattened.
 
-    Raises: UsageError D0204 for a value that is no array: a closure, say.
+    Raises: UsageError D0204 for a value that is not an array, such as a closure.
     """
     return list(_flat(as_array(value)))
 

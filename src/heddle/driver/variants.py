@@ -1,4 +1,4 @@
-"""One program compiled for several targets."""
+"""Compile one program for several targets."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from heddle.target import Target
 
 
 def is_several(target: Any) -> bool:
-    """Whether an argument lists targets."""
+    """Whether an argument is a list of targets."""
     return isinstance(target, (list, tuple))
 
 
 def targets_of(given: Sequence[Any]) -> tuple[Target, ...]:
-    """The targets that a list means, each as one alone would be meant. Raises: OptionError D0103 for an empty
-    list, D0105 for two of which the second would never be taken; UsageError H01.. for one that is malformed.
-    """
+    """Return the targets of a list, each resolved like a single target. Raises: OptionError D0103 for an
+    empty list, D0105 for two targets of which the second would never be chosen; UsageError H01.. for a
+    malformed target."""
     if not given:
         raise OptionError(D0103, "a list of targets needs one at least")
     targets = tuple(as_target(each) for each in given)
@@ -39,7 +39,8 @@ def targets_of(given: Sequence[Any]) -> tuple[Target, ...]:
 
 
 def variant_names(targets: Sequence[Target]) -> list[str]:
-    """A name for each: the processor's, with what options add, or the whole target where two are alike."""
+    """Return a name for each target: its processor with the changed features, or the whole target if two are
+    equal."""
     names = [target.processor_name for target in targets]
     return [
         name if names.count(name) == 1 else str(target) for name, target in zip(names, targets, strict=True)
@@ -47,7 +48,7 @@ def variant_names(targets: Sequence[Target]) -> list[str]:
 
 
 def spelled_out(target: Target) -> Target:
-    """The same target with its processor, where it is this machine's without saying so."""
+    """Return the same target with its processor named; a target for this machine may not name it."""
     if "mtriple" in target.attrs or not target.kind.is_for_processor:
         return target
     return Target({**target.export(), "mcpu": target.mcpu})

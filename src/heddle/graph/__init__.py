@@ -1,1 +1,2 @@
-"""What graph dialects share: types, bindings, inference, calls of operators, builder, rewriter, values."""
+"""The parts that graph dialects share: types, bindings, type inference, operator calls, builder, rewriter,
+values."""

@@ -1,4 +1,4 @@
-"""Functions with some parameters or symbolic dimensions known."""
+"""Bind parameters or symbolic dimensions of functions to known values."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class BindingError(UsageError, ValueError):
 
 
 def bind_params(func: Function, params: Mapping[Any, Any]) -> Function:
-    """The function without the parameters whose values are given, by name or variable.
+    """Return the function without the parameters whose values are given, by name or variable.
 
     Arrays and tensors become constants; their shapes bind symbolic dimensions everywhere.
-    Raises: BindingError R0208 for a parameter that there is not, or a value that does not fit it.
+    Raises: BindingError R0208 for an unknown parameter, or a value that does not match its type.
     """
     variables: dict[Var, Expr] = {}
     dims: dict[PrimVar, PrimExpr] = {}
@@ -62,9 +62,9 @@ def _parameter(func: Function, key: Any) -> Var:
 
 
 def bind_symbolic_vars(func: Function, values: Mapping[Any, Any]) -> Function:
-    """The function with symbolic dimensions replaced by numbers or expressions, by name or variable.
+    """Replace symbolic dimensions of a function, given by name or variable, by numbers or expressions.
 
-    Raises: BindingError R0208 for a dimension that its parameters do not mention, or one given twice.
+    Raises: BindingError R0208 for a dimension that its parameters do not mention, or that is given twice.
     """
     known = symbolic_dims(func)
     dims: dict[PrimVar, PrimExpr] = {}
@@ -84,7 +84,7 @@ def bind_symbolic_vars(func: Function, values: Mapping[Any, Any]) -> Function:
 
 
 def symbolic_dims(func: Function) -> tuple[PrimVar, ...]:
-    """The symbolic dimensions that a function's parameters mention, each once."""
+    """Return the symbolic dimensions that a function's parameters mention, each once."""
     return tuple(dict.fromkeys(var for param in func.params for var in symbolic_vars(type_of(param))))
 
 

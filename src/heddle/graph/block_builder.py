@@ -60,8 +60,8 @@ class _Added:
 
 
 class BlockBuilder(Normalizer):
-    """Collects bindings into functions and functions into a module; values are normalised and typed on the
-    way."""
+    """Builds functions from bindings, and a module from functions. Values are normalised and typed when they
+    are added."""
 
     def __init__(self, mod: IRModule | None = None) -> None:
         super().__init__(mod.clone() if mod is not None else IRModule())
@@ -71,7 +71,7 @@ class BlockBuilder(Normalizer):
 
     @property
     def module(self) -> IRModule:
-        """The module with the functions that are finished."""
+        """Return the module with the finished functions."""
         assert self.mod is not None
         return self.mod
 
@@ -92,8 +92,8 @@ class BlockBuilder(Normalizer):
         private: bool = False,
         pure: bool = True,
     ) -> Iterator[None]:
-        """Open a function; closing it adds it to the module. Raises: UsageError R0501 without
-        `emit_func_output`."""
+        """Open a function. When the `with` block ends, it is added to the module. Raises: UsageError R0501
+        without `emit_func_output`."""
         given = (params,) if isinstance(params, Var) else tuple(params or ())
         frame = _FunctionFrame(name, given, dict(attrs or {}), pure, private, ambient_span())
         self._frames.append(frame)
@@ -142,7 +142,8 @@ class BlockBuilder(Normalizer):
     # ---- bindings
 
     def emit(self, expr: Any, name_hint: str = "", is_output: bool = False) -> Var:
-        """Bind an expression to a new variable, a dataflow one inside a dataflow block."""
+        """Bind an expression to a new variable and return it. Inside a dataflow block it is a dataflow
+        variable."""
         scope = self._scope()
         if isinstance(expr, VarBinding):
             self.rebind(expr)
@@ -155,17 +156,17 @@ class BlockBuilder(Normalizer):
         return var
 
     def emit_output(self, expr: Any, name_hint: str = "") -> Var:
-        """Bind an output of the open dataflow block: a variable that is seen outside."""
+        """Bind an output of the open dataflow block: a variable that is visible outside the block."""
         return self.emit(expr, name_hint, is_output=True)
 
     def emit_normalized(self, binding: Binding) -> Var:
-        """Add a binding as it is."""
+        """Add a binding that is already in normal form."""
         self._scope()
         self.add(binding)
         return binding.var
 
     def match_cast(self, value: Any, ty: Type, name_hint: str = "") -> Var:
-        """Bind a variable to a value checked against a type when the program runs."""
+        """Bind a variable to a value whose type is checked at run time."""
         scope = self._scope()
         leaf = self.leaf(graph_expr(value))
         var = Var(self.names.fresh(name_hint or "lv"), ty, scope.is_dataflow)
@@ -173,7 +174,7 @@ class BlockBuilder(Normalizer):
         return var
 
     def emit_func_output(self, output: Any, params: Sequence[Var] | None = None) -> GlobalVar:
-        """Set what the open function returns (several values as a tuple)."""
+        """Set the result of the open function; several values become a tuple."""
         if not self._frames:
             raise UsageError(R0501, "emit_func_output needs an open function")
         frame = self._frames[-1]
@@ -188,11 +189,11 @@ class BlockBuilder(Normalizer):
         return GlobalVar(frame.name)
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """The value that a variable was bound to."""
+        """Return the value to which a variable is bound."""
         return next((frame.known[var] for frame in reversed(self._frames) if var in frame.known), None)
 
     def normalize(self, expr: Expr) -> Expr:
-        """The expression in normal form; bindings it needs go into the open block."""
+        """Return the expression in normal form. Bindings that it needs are added to the open block."""
         if isinstance(expr, Function):
             return self.normalize_function(expr)
         if self.scopes:
@@ -205,13 +206,14 @@ class BlockBuilder(Normalizer):
             )
 
     def get_unique_name(self, hint: str) -> str:
-        """A name like `hint` that no variable has yet."""
+        """Return a name that begins with `hint` and that no variable has yet."""
         return self.names.fresh(hint)
 
     # ---- functions of the module
 
     def add_func(self, func: BaseFunc, name: str) -> GlobalVar:
-        """Add a function under a name made unique. An equal private loop function is shared instead."""
+        """Add a function to the module under a unique name. If there is an equal private loop function, that
+        one is used instead."""
         bare = func.without_attr("global_symbol") if "global_symbol" in func.attrs else func
         alike = self._alike.setdefault(structural_start(bare), [])
         digest = structural_digest(bare) if alike else b""
@@ -224,15 +226,16 @@ class BlockBuilder(Normalizer):
         return var
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
-        """Put a function in the place of the one that the module has."""
+        """Replace a function of the module."""
         self.module[var] = func
 
     # ---- tensor expressions
 
     def call_te(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Call:
-        """A `call_tir` of the loop function that a tensor-expression function gives on these arguments.
+        """Create a loop function from a tensor-expression function, and return a `call_tir` of it with these
+        arguments.
 
-        Keyword `primfunc_name_hint` names the function.
+        The keyword `primfunc_name_hint` names the function.
         """
         own = getattr(function, "__name__", "")
         name = kwargs.pop("primfunc_name_hint", None) or (own if own.isidentifier() else "te_func")

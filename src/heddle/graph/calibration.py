@@ -1,4 +1,4 @@
-"""Which range of numbers quantised integers stand for, from samples of the numbers."""
+"""Calibration of quantisation: choose the range of quantised values from samples."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _BINS, _PERCENTILE = 2048, 0.99999
 
 
 def largest(samples: Any) -> float:
-    """The largest magnitude; 0 of none."""
+    """Return the largest magnitude; 0 for no samples."""
     return float(np.abs(samples).max(initial=0))
 
 
 def percentile(samples: Any) -> float:
-    """The magnitude that all but 1 in 100,000 stay below."""
+    """Return the magnitude below which all but 1 in 100,000 samples stay."""
     return float(np.quantile(np.abs(samples), _PERCENTILE, method="lower")) if samples.size else 0.0
 
 

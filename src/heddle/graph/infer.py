@@ -50,10 +50,10 @@ from heddle.topi.broadcast import stretches_to
 
 @dataclass(slots=True)
 class Inference:
-    """The view that an operator's type rule has of a call, with the checks that rules share.
+    """The context of an operator's type rule for one call, with checks that rules share.
 
-    `assumptions` are pairs of dimensions that the rule takes as equal but that are not known to be: whoever
-    makes code of the call has it check them.
+    `assumptions` are pairs of dimensions that the rule takes as equal although this is not proved. Whoever
+    generates code for the call must check them at run time.
     """
 
     call: Call
@@ -118,14 +118,15 @@ class Inference:
         return symbolic_differs(a, b, self.analyzer)
 
     def require_equal(self, a: PrimExpr, b: PrimExpr, what: str) -> None:
-        """Fail where two dimensions cannot be equal; dimensions not known to differ are checked when it
-        runs."""
+        """Fail if two dimensions are provably different. If this is not known, add a run-time check."""
         if self.surely_differ(a, b):
             self.shape_error(f"{what} differ: expected {a}, got {b}")
         self.assume_equal(a, b)
 
     def require_at_least(self, dim: PrimExpr, least: int, message: str) -> None:
-        """Fail with `message` where a dimension is less; one that is not known is checked when it runs."""
+        """Fail with `message` if a dimension is provably smaller. If this is not known, add a run-time
+        check.
+        """
         if isinstance(dim, IntImm):
             if dim.value < least:
                 self.shape_error(message)
@@ -174,7 +175,7 @@ class Inference:
 
 
 def type_of(expr: Expr) -> Type:
-    """The type of a typed expression. Raises: IRTypeError R0102."""
+    """Return the type of a typed expression. Raises: IRTypeError R0102 if it has none."""
     ty = getattr(expr, "ty", None)
     if ty is None:
         raise IRTypeError(R0102, f"{expr} has no type yet", span=expr.span)
@@ -182,7 +183,7 @@ def type_of(expr: Expr) -> Type:
 
 
 def infer(expr: Expr, mod: IRModule | None = None, analyzer: Analyzer | None = None) -> Type:
-    """The type of an expression whose parts are typed."""
+    """Infer the type of an expression whose parts are typed."""
     analyzer = analyzer or Analyzer()
     if isinstance(expr, Constant):
         return TensorType(tuple(expr.data.shape), expr.data.dtype)
@@ -234,7 +235,7 @@ def _defined_inside(expr: SeqExpr) -> set[PrimVar]:
 
 
 def infer_call(call: Call, mod: IRModule | None, analyzer: Analyzer) -> Type:
-    """The type of a call of an operator or function."""
+    """Infer the type of a call of an operator or function."""
     record = op_def(call.op)
     if record is not None:
         inferred: Type = record.infer(Inference(call, record.name, analyzer))
@@ -262,7 +263,7 @@ def _extern_result(call: Call) -> Type:
 
 
 def function_type(func: Any) -> Type:
-    """The type of a function of a module, graph or loop."""
+    """Return the type of a function of a module: a graph function or a loop function."""
     if isinstance(func, Function):
         return func.ty or FuncType(
             tuple(type_of(p) for p in func.params), func.ret_ty or AnyType(), func.is_pure

@@ -1,4 +1,5 @@
-"""The normal form: nested values get variables, and every expression its type."""
+"""Convert graph functions to normal form: nested values are bound to variables, and every expression is
+typed."""
 
 from __future__ import annotations
 
@@ -197,7 +198,7 @@ class Normalizer:
             scope.close_block()
 
     def normalize_function(self, func: Function) -> Function:
-        """A function in normal form, its return type filled in."""
+        """Return a function in normal form, with its return type."""
         body = self.sequence(func.body)
         ret: Type = func.ret_ty if func.ret_ty is not None else type_of(body.body)
         made = replace(func, body=replace(body, ty=type_of(body.body)), ret_ty=ret, ty=None)
@@ -220,7 +221,7 @@ def _is_nothing(expr: Expr) -> bool:
 
 
 def is_impure_call(expr: Expr, mod: IRModule | None = None) -> bool:
-    """Whether evaluating an expression has effects beyond its result."""
+    """Whether evaluating an expression has side effects."""
     if not isinstance(expr, Call):
         return False
     record = op_def(expr.op)
@@ -246,5 +247,5 @@ def known_functions(func: Function) -> set[Var]:
 
 
 def is_unknown_call(expr: Expr, known: set[Var]) -> bool:
-    """Whether an expression calls a function that is known by its type only."""
+    """Whether an expression calls a function of which only the type is known."""
     return isinstance(expr, Call) and isinstance(expr.op, Var) and expr.op not in known

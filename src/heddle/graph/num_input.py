@@ -1,6 +1,7 @@
-"""The attribute `num_input`: a function's first parameters are inputs of each call, the rest are the model's.
+"""The attribute `num_input`: the first parameters of a function are inputs of each call, the rest are model
+parameters.
 
-What the model's parameters hold is the same in every call, so passes may compute with it ahead.
+Model parameters are the same in every call, so passes may evaluate computations on them in advance.
 """
 
 from __future__ import annotations
@@ -11,6 +12,6 @@ NUM_INPUT = "num_input"
 
 
 def num_inputs(func: Function) -> int:
-    """How many of a function's parameters are inputs: all, where the attribute is missing."""
+    """Return how many of a function's parameters are inputs; all of them, if there is no attribute."""
     stated = func.attrs.get(NUM_INPUT)
     return len(func.params) if stated is None else min(int(stated), len(func.params))

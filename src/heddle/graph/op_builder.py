@@ -1,4 +1,4 @@
-"""Calls of operators from Python values: what builder functions, scripts and importers share."""
+"""Build operator calls from Python values, for builder functions, scripts and importers."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from heddle.support.diagnostics import IRTypeError, UsageError
 
 
 def const(value: Any, dtype: Any = None) -> Constant:
-    """A tensor constant. Python floats give float32, ints int32 (int64 where one does not fit), bools bool,
-    unless `dtype` says otherwise: an element type, or a whole TensorType, which may name a virtual device.
-    Arrays are cast as numpy casts them.
+    """Make a tensor constant. Python floats become float32, ints int32 (int64 if a value does not fit), bools
+    bool, unless `dtype` says otherwise: an element type, or a TensorType, which may have a virtual device.
+    Arrays are cast by numpy's rules.
 
-    Raises: IRTypeError K0106 for Python numbers that `dtype` has no values for, U0302 for a masked array.
+    Raises: IRTypeError K0106 for Python numbers that `dtype` cannot represent, U0302 for a masked array.
     """
     if isinstance(dtype, TensorType):
         plain = value if isinstance(value, Constant) else const(value, dtype.dtype)
@@ -77,7 +77,7 @@ def typed_constant(data: Tensor) -> Constant:
 
 
 def shape_expr(value: Any) -> Expr:
-    """A shape from dimensions; an expression is returned as it is."""
+    """Make a shape expression from dimensions. An expression is returned unchanged."""
     if isinstance(value, Expr) and not isinstance(value, PrimExpr):
         return value
     items = value if isinstance(value, (tuple, list)) else [value]
@@ -85,8 +85,8 @@ def shape_expr(value: Any) -> Expr:
 
 
 def graph_expr(value: Any) -> Expr:
-    """An expression from a Python value: arrays are constants, tuples tuples, numbers scalars, strings
-    strings.
+    """Convert a Python value to an expression: arrays become constants, tuples tuples, numbers scalars,
+    strings strings.
 
     Raises: IRTypeError R0103.
     """
@@ -123,9 +123,9 @@ def convert_input(spec: Input, value: Any) -> Expr:
 def build_call(
     record: OpDef, args: Sequence[Any], kwargs: Mapping[str, Any], ty_args: Sequence[Any] = ()
 ) -> Call:
-    """A call of an operator: inputs by position or name, then attributes by position or name.
+    """Build a call of an operator. Inputs are given by position or name, then attributes by position or name.
 
-    Raises: IRTypeError R0201 for missing or surplus arguments, UsageError for attributes.
+    Raises: IRTypeError R0201 for missing or surplus arguments, UsageError for invalid attributes.
     """
     inputs, attrs = bind_arguments(record.name, record.inputs, record.attrs, args, kwargs)
     given = [value for values in inputs.values() for value in values]
@@ -133,7 +133,8 @@ def build_call(
 
 
 def call_op(name: str, /, *args: Any, **kwargs: Any) -> Call:
-    """A call of the operator `name` ("add", "nn.relu"), as `build_call`. Raises: MissingNameError S0202."""
+    """Build a call of the operator `name` ("add", "nn.relu"); see `build_call`. Raises: MissingNameError
+    S0202."""
     return build_call(op_named(name), args, kwargs)
 
 

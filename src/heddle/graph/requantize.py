@@ -1,4 +1,4 @@
-"""How quantised integers get another scale, where a program leaves it open."""
+"""Configuration of `qnn.requantize` calls that leave rounding or compute dtype open."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ COMPUTE_DTYPES = ("int64", "float32", "float64")
 
 @frozen
 class RequantizeConfig:
-    """What calls of `qnn.requantize` that say "None" do: halves go upward or away from zero, in integers or
-    floats."""
+    """The configuration for calls of `qnn.requantize` that say "None": whether halves are rounded up or away
+    from zero, and whether integers or floats are used."""
 
     rounding: str = "UPWARD"
     compute_dtype: str = "int64"
@@ -38,14 +38,14 @@ _CONFIG: ContextVar[RequantizeConfig] = ContextVar("requantize_config", default=
 
 
 def current_requantize_config() -> RequantizeConfig:
-    """What holds where a call says "None"."""
+    """Return the configuration in effect."""
     return _CONFIG.get()
 
 
 @contextmanager
 def requantize_config(**kwargs: str) -> Iterator[RequantizeConfig]:
-    """Within the block, calls that say "None" take `rounding` and `compute_dtype` from here. What counts is
-    where a program is compiled or run. Raises: IRTypeError R0205."""
+    """In the `with` block, calls that say "None" use this `rounding` and `compute_dtype`. The configuration
+    applies when a program is compiled or interpreted. Raises: IRTypeError R0205."""
     token = _CONFIG.set(replace(_CONFIG.get(), **kwargs))
     try:
         yield _CONFIG.get()

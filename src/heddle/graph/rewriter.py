@@ -51,7 +51,8 @@ class _Renamer(Rewriter):
 
 
 class BindingRewriter(BlockBuilder):
-    """The base of graph passes. `rewrite` gives a binding's new value, or None to drop the binding."""
+    """The base class of graph rewrites. `rewrite` returns the new value of a binding, or None to drop the
+    binding."""
 
     def __init__(self, mod: IRModule | None = None) -> None:
         super().__init__(mod)
@@ -59,13 +60,13 @@ class BindingRewriter(BlockBuilder):
         self._renamer = _Renamer(self.renamed)
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
-        """The value to bind; it may be nested, and bindings may be emitted before it."""
+        """Return the value to bind. It may be nested, and bindings may be emitted before it."""
         return value
 
     # ---- functions and sequences
 
     def run(self, func: Function) -> Function:
-        """The function after the rewrite; the same object where nothing changed."""
+        """Return the rewritten function; the same object if nothing changed."""
         body = self.rewrite_sequence(func.body)
         if body is func.body:
             return func
@@ -175,12 +176,12 @@ def _same_signature(before: Expr, after: Expr) -> bool:
 
 
 def is_call(expr: object, name: str) -> bool:
-    """Whether an expression is a call of the operator of this name ("relax.add")."""
+    """Whether an expression is a call of the operator with this name ("relax.add")."""
     return isinstance(expr, Call) and is_op(expr.op, name)
 
 
 def loop_call(expr: object) -> tuple[GlobalVar, Tuple] | None:
-    """The loop function and the tensor arguments of a `call_tir`; None for anything else."""
+    """Return the loop function and the tensor arguments of a `call_tir`; None for another expression."""
     if not isinstance(expr, Call) or not is_call(expr, CALL_TIR):
         return None
     callee, args = expr.args[0], expr.args[1]

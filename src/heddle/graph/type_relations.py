@@ -1,5 +1,4 @@
-"""Relations between types: what a type mentions, what is common to two, whether a value of one fits
-another."""
+"""Relations between types: the symbolic variables of a type, the common supertype of two, and subtyping."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ from heddle.prim.substitute import free_vars, substitute
 
 
 class BaseCheck(IntEnum):
-    """How well a type fits another: never, perhaps in part, perhaps (a check at run time decides), always."""
+    """How a value's type relates to an expected type: never matches, may match in part, may match (a run-time
+    check decides), always matches."""
 
     FAIL_L0 = 0
     FAIL_L1 = 1
@@ -65,7 +65,7 @@ def erase_vars(ty: Type, gone: Collection[Var]) -> Type:
 
 
 def type_lca(a: Type, b: Type, analyzer: Analyzer) -> Type:
-    """The most precise type that both types fit."""
+    """Return the most precise common supertype of two types (lowest common ancestor)."""
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         dtype = a.dtype if a.dtype == b.dtype else None
         if a.dims is not None and b.dims is not None and _same_dims(a.dims, b.dims, analyzer):
@@ -87,7 +87,7 @@ def _same_dims(a: tuple[PrimExpr, ...], b: tuple[PrimExpr, ...], analyzer: Analy
 
 
 def base_check(base: Type, derived: Type, analyzer: Analyzer) -> BaseCheck:
-    """How well a value of type `derived` fits where `base` is expected."""
+    """Compare the type `derived` of a value with the expected type `base`."""
     if isinstance(base, AnyType):
         return BaseCheck.PASS
     if isinstance(derived, AnyType):
@@ -157,7 +157,7 @@ def _shape_check(
 
 
 def is_base_of(base: Type, derived: Type) -> bool:
-    """Whether every value of `derived` is proved to be one of `base`."""
+    """Whether `derived` is provably a subtype of `base`."""
     return base_check(base, derived, Analyzer()) is BaseCheck.PASS
 
 

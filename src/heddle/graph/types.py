@@ -27,8 +27,7 @@ UNKNOWN_NDIM = -1
 class VDevice(Node):
     """A virtual device: a target, a device number and a memory scope.
 
-    `target` is kept as text, so that a program can name devices that this machine cannot compile
-    for.
+    `target` is a text, so that a program can name devices for which this machine cannot compile.
     """
 
     target: Any = "llvm"
@@ -55,7 +54,7 @@ class VDevice(Node):
 
 @node("relax.ShapeType")
 class ShapeType(Type):
-    """Dimensions are int64 scalar expressions."""
+    """The type of shape values. Dimensions are int64 scalar expressions."""
 
     values: tuple[PrimExpr, ...] | None = None
     ndim: int = UNKNOWN_NDIM
@@ -95,7 +94,8 @@ class ShapeExpr(Expr):
 
 @node("relax.TensorType")
 class TensorType(Type):
-    """`shape` is a ShapeExpr, a variable of ShapeType, or None; `dtype` None is unknown."""
+    """The type of tensors. `shape` is a ShapeExpr, a variable of ShapeType, or None (unknown); `dtype` None
+    means unknown."""
 
     shape: Any = None
     dtype: DataType | None = None

@@ -1,8 +1,8 @@
-"""Virtual devices: how they are written, and which of the machine's devices each one means.
+"""Virtual devices: their text form, and their mapping to the machine's devices.
 
-A module lists its virtual devices under `global_infos["vdevice"]`. Number k of that list is the machine's
-`devices[k]`: storages for a tensor of that device come from its allocator. Text names one as `"llvm"` or
-`"llvm:1"` (the second of the module's llvm devices) or `"llvm:1:global"`.
+A module lists its virtual devices in `global_infos["vdevice"]`. Number k of that list is the machine's
+`devices[k]`, whose allocator provides the storages for tensors on it. The text form is `"llvm"`, `"llvm:1"`
+(the second llvm device of the module) or `"llvm:1:global"`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The way from a root node to a part of it, as structural mismatches report it: `.body.args[1]`."""
+"""Access paths: the path from a root node to a part of it, as structural mismatches report it:
+`.body.args[1]`."""
 
 from __future__ import annotations
 
@@ -19,15 +20,15 @@ class AccessPath:
         return AccessPath()
 
     def attr(self, name: str) -> AccessPath:
-        """The path to a field of what this one leads to."""
+        """Return the path to a field of the node at this path."""
         return AccessPath((*self.steps, name))
 
     def array_item(self, index: int) -> AccessPath:
-        """The path to an item of a tuple, by its position from 0."""
+        """Return the path to an item of a tuple, by its index from 0."""
         return AccessPath((*self.steps, index))
 
     def map_item(self, key: object) -> AccessPath:
-        """The path to the value of a key."""
+        """Return the path to the value of a key."""
         return AccessPath((*self.steps, ("key", str(key))))
 
     @property
@@ -36,7 +37,7 @@ class AccessPath:
         return AccessPath(self.steps[:-1]) if self.steps else None
 
     def is_prefix_of(self, other: AccessPath) -> bool:
-        """Whether another path begins with this one; each path is a prefix of itself."""
+        """Whether another path begins with this one. Each path is a prefix of itself."""
         return other.steps[: len(self.steps)] == self.steps
 
     def __str__(self) -> str:

@@ -14,7 +14,7 @@ from heddle.support.diagnostics import MissingNameError, did_you_mean
 
 
 def freeze(value: Any) -> Any:
-    """Lists and dicts as the immutable values that nodes hold."""
+    """Convert lists and dictionaries to the immutable values that nodes hold."""
     if isinstance(value, (list, tuple)):
         return tuple(freeze(item) for item in value)
     if isinstance(value, Mapping):
@@ -24,7 +24,8 @@ def freeze(value: Any) -> Any:
 
 @node("ir.Attrs")
 class Attrs(Node):
-    """Values are nodes, str, int, float, bool, None, DataType, tensors, tuples and Maps of these."""
+    """Immutable attributes by name. Values are nodes, str, int, float, bool, None, DataType, tensors, and
+    tuples and Maps of these."""
 
     values: Map = EMPTY_MAP
 
@@ -42,15 +43,15 @@ class Attrs(Node):
             ) from None
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a name, or `default`."""
+        """Return the value of a name, or `default`."""
         return self.values.get(name, default)
 
     def get_int(self, name: str) -> int:
-        """The value of a name as an integer. Raises: KeyError where there is none."""
+        """Return the value of a name as an integer. Raises: KeyError if there is none."""
         return int(self[name])
 
     def get_str(self, name: str) -> str:
-        """The value of a name as a string. Raises: KeyError where there is none."""
+        """Return the value of a name as a string. Raises: KeyError if there is none."""
         return str(self[name])
 
     def __contains__(self, name: str) -> bool:
@@ -74,11 +75,11 @@ class Attrs(Node):
         return self.values.items()
 
     def with_attr(self, name: str, value: Any) -> Attrs:
-        """These attributes and one more, or another value of one."""
+        """Return a copy with one attribute added or replaced."""
         return Attrs(self.values.with_item(name, freeze(value)))
 
     def without(self, *names: str) -> Attrs:
-        """These attributes without some names; those that are not there do not matter."""
+        """Return a copy without some names. Names that are not present are ignored."""
         return Attrs(self.values.without(*names))
 
 
@@ -86,7 +87,7 @@ NO_ATTRS = Attrs(EMPTY_MAP, span=None)
 
 
 def attrs_of(values: Mapping[str, Any] | Attrs | None) -> Attrs:
-    """Attributes from a dict, or none."""
+    """Make Attrs from a dictionary or None."""
     if values is None or not len(values):
         return NO_ATTRS
     return values if isinstance(values, Attrs) else Attrs(freeze(values))

@@ -1,4 +1,4 @@
-"""Diagnostic codes of the ir room: nodes, modules, operators, passes."""
+"""Diagnostic codes of the IR core: nodes, modules, operators, passes."""
 
 from heddle.support.diagnostics import declare_code
 

@@ -1,7 +1,7 @@
-"""Dialects: how the functions of a module are written, checked and run.
+"""Dialects: how the functions of a module are printed, parsed, verified and interpreted.
 
-A function says its dialect (`func.dialect`); what works on functions of any dialect asks the record here. The
-rooms of the dialects declare theirs, and the table asks for them when a dialect is looked up.
+A function knows its dialect (`func.dialect`). Code that handles functions of any dialect gets the dialect's
+record here. The package of each dialect declares it; it is imported when the dialect is first looked up.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from heddle.support.text import TextBuilder
 
 
 class FunctionReader(Protocol):
-    """Reads the functions of one script text. Raises: ParseError with the place."""
+    """Parses the functions of one script text. Raises: ParseError with the span."""
 
     def signature(self, node: ast.FunctionDef) -> Type:
-        """The type of a function, known before any body is read."""
+        """Return the type of a function, without parsing its body."""
 
     def parse(self, node: ast.FunctionDef) -> Any:
-        """The function of a definition, in normal form."""
+        """Parse a function and bring it into normal form."""
 
 
 @frozen
 class ScriptContext:
-    """What surrounds a function in a script text."""
+    """The context of a function in a script text."""
 
     source: Source
     names: Mapping[str, Any]
@@ -82,7 +82,7 @@ DIALECTS: Registry[Dialect] = Registry("dialect")
 
 
 def declare_dialect(dialect: Dialect) -> Dialect:
-    """Put a dialect, and the printer of its families, in the tables. Raises: UsageError S0201."""
+    """Register a dialect, and the printer of its node families. Raises: UsageError S0201."""
     place = caller_place()
     DIALECTS.add(dialect.name, dialect, place=place)
     for family in dialect.families:
@@ -91,10 +91,9 @@ def declare_dialect(dialect: Dialect) -> Dialect:
 
 
 def dialect_of(func: BaseFunc) -> Dialect:
-    """The dialect that a function is written in.
+    """Return the dialect of a function.
 
-    Raises: UsageError I0303 for an external function; MissingNameError S0202 for a dialect that is not
-    declared.
+    Raises: UsageError I0303 for an external function; MissingNameError S0202 for an undeclared dialect.
     """
     if not func.dialect:
         raise UsageError(I0303, f"{func.node_kind} is not written in a dialect", span=func.span)

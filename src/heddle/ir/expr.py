@@ -1,11 +1,10 @@
-"""The expression core that both graph dialects share.
+"""The expression nodes that both graph dialects share.
 
     expr = var | @global | constant | (expr, ...) | expr[i] | expr(args; attrs) | if expr: expr else: expr
          | fn (params) -> ty: expr | a scalar expression (`prim`)
 
-`ty` is the type that inference found (None before); it is not compared, since the other fields imply it. A
-variable's
-type is part of its definition and is compared there.
+`ty` is the inferred type (None before inference). It is not compared, because the other fields imply it. The
+type of a variable is part of its definition and is compared there.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ DIALECT_FAMILIES = ("relax", "relay")
 
 
 class Expr(Node, ExpressionOperators):
-    """The base of all expressions, scalar ones included. Each has a `ty`."""
+    """The base class of all expressions, including scalar ones. Each has a type `ty`."""
 
     __slots__ = ()
     script_words: ClassVar[frozenset[str]] = frozenset({"ty", "dtype", "shape", "ndim", "astype"})
@@ -49,12 +48,12 @@ class Expr(Node, ExpressionOperators):
 
 
 class GraphExpr(Expr, TypedParts):
-    """The base of expressions of graphs whose values may be tensors or tuples."""
+    """The base class of graph expressions. Their values may be tensors or tuples."""
 
     __slots__ = ()
 
     def __getitem__(self, index: int) -> Expr:
-        """A field of a tuple. Raises: TrapIndexError I0310 (an IndexError), UsageError I0310."""
+        """Return a field of a tuple. Raises: TrapIndexError I0310 (an IndexError), UsageError I0310."""
         place = check_field(self.ty, index, self.span)
         fields = getattr(self.ty, "fields", None)
         return TupleGetItem(self, place, None if fields is None else fields[place])
@@ -64,7 +63,7 @@ class GraphExpr(Expr, TypedParts):
 
 
 class BaseFunc(Expr):
-    """The base of functions of every dialect: what an IRModule maps names to. Each has `attrs`."""
+    """The base class of functions of all dialects: the values of an IRModule. Each has `attrs`."""
 
     __slots__ = ()
     opens_scope: ClassVar[bool] = True
@@ -72,22 +71,22 @@ class BaseFunc(Expr):
 
     @property
     def dialect(self) -> str:
-        """The name of the dialect that the function is written in; empty where it is in none."""
+        """The name of the function's dialect; empty for a function without one."""
         return ""
 
     def with_attr(self, name: str | dict[str, Any], value: Any = None) -> Any:
-        """A copy with one attribute (or those of a dict) set."""
+        """Return a copy with one attribute set; also with a dictionary of attributes."""
         attrs = self.attrs
         for key, item in name.items() if isinstance(name, dict) else ((name, value),):
             attrs = attrs.with_attr(key, item)
         return self._with_attrs(attrs)
 
     def without_attr(self, name: str) -> Any:
-        """The function without an attribute, if it has it."""
+        """Return the function without an attribute."""
         return self._with_attrs(self.attrs.without(name))
 
     def with_attrs(self, attrs: dict[str, Any] | Attrs) -> Any:
-        """The function with these attributes and no others."""
+        """Return the function with exactly these attributes."""
         return self._with_attrs(attrs_of(attrs))
 
     def _with_attrs(self, attrs: Attrs) -> Any:
@@ -97,8 +96,8 @@ class BaseFunc(Expr):
 
 @node("ir.Var", identity=True)
 class Var(GraphExpr):
-    """A variable of a graph dialect. Two variables of one name are two variables. `dialect` says what
-    operators on it build."""
+    """A variable of a graph dialect. Variables of equal name are still different variables. `dialect`
+    determines which operators Python's operators on it build."""
 
     name_hint: str = label()
     ty: Type | None = None
@@ -199,9 +198,9 @@ class TupleGetItem(_Compound):
 
 @node("ir.Call")
 class Call(_Compound):
-    """A call of an operator, a global, a variable that holds a closure, or an external function.
+    """A call of an operator, a global function, a variable that holds a closure, or an external function.
 
-    `ty_args` are types that the callee takes beside values (the result type of `call_tir`, say).
+    `ty_args` are type arguments, such as the result type of `call_tir`.
     """
 
     op: Expr
@@ -234,7 +233,7 @@ class If(_Compound):
 class ExternFunc(BaseFunc):
     """A packed function that is looked up by name when the program is loaded.
 
-    With the attribute `c_source` it comes along, as C (`c_source_fmt`: "c", or "cc" for C++).
+    With the attribute `c_source`, its source is part of the module (`c_source_fmt`: "c", or "cc" for C++).
     """
 
     global_symbol: str
@@ -268,8 +267,7 @@ class DataTypeImm(Expr):
 
 @node("ir.Function")
 class Function(BaseFunc):
-    """A function of the graph dialect that it names. Parameters, and the symbolic dimensions in their types,
-    are defined here."""
+    """A function of a graph dialect. It defines its parameters and the symbolic dimensions in their types."""
 
     params: tuple[Var, ...] = defines()
     body: Expr
@@ -286,7 +284,7 @@ class Function(BaseFunc):
 
     @property
     def ret_type(self) -> Type | None:
-        """The same as `ret_ty`: what was written; None where nothing was."""
+        """The same as `ret_ty`: the stated result type; None if none was stated."""
         return self.ret_ty
 
     def __post_init__(self) -> None:
@@ -297,5 +295,5 @@ class Function(BaseFunc):
 
 
 def is_relay(func: object) -> bool:
-    """Whether it is a graph function of Relay."""
+    """Whether a function is a Relay function."""
     return isinstance(func, Function) and func.dialect == "relay"

@@ -1,7 +1,8 @@
 """Python's operators on graph expressions: `x + y`, `-x`, `x < y`, `x.astype("int8")`, `x[0]`, `x.shape`.
 
-What they build is the matter of the operands' dialect, which lies above: the table asks for it when an
-operator is first used. `==` stays the identity of objects, so that expressions can be keys of dictionaries.
+The dialect of the operands determines what they build. Dialects are in packages above this one; they are
+imported when an operator is first used. `==` compares object identity, so that expressions can be dictionary
+keys.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ DEFAULT_DIALECT = "relax"
 
 
 def apply(name: str, *operands: Any) -> Any:
-    """What an operator builds in the dialect of the first operand that tells one; NotImplemented where that
-    has no such operator.
-    """
+    """Build an operator in the dialect of the first operand that has one. Return NotImplemented if that
+    dialect has no such operator."""
     told = (getattr(operand, "operand_dialect", "") for operand in operands)
     key = f"{next(filter(None, told), DEFAULT_DIALECT)}.{name}"
     build = EXPRESSION_OPERATORS.get(key)
@@ -103,9 +103,8 @@ class ExpressionOperators:
 
 
 class TypedParts:
-    """Mixed into expressions of graphs: what their type says. Each property fails with an AttributeError
-    (MissingNameError I0304, I0309) where the type is not known, or says nothing of the kind.
-    """
+    """Mixin for graph expressions: properties that the type determines. Each raises an AttributeError
+    (MissingNameError I0304, I0309) if the type is unknown or has no such property."""
 
     __slots__ = ()
     ty: Any
@@ -148,9 +147,10 @@ class TypedParts:
 
 
 def check_field(ty: Any, index: Any, span: Any) -> int:
-    """The index of a field of a value of this type, from the start; a negative one counts from the end.
+    """Convert a field index of a tuple type to a nonnegative index; a negative one counts from the end.
 
-    Raises: TrapIndexError I0310 (an IndexError); UsageError I0310 for what is no tuple, or no integer.
+    Raises: TrapIndexError I0310 (an IndexError); UsageError I0310 for a type that is not a tuple, or an index
+    that is not an integer.
     """
     fields = getattr(ty, "fields", None)
     if isinstance(index, bool) or not hasattr(index, "__index__"):

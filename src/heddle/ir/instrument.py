@@ -1,4 +1,4 @@
-"""Instruments: what can be watched while passes run."""
+"""Pass instruments: verify, time, print and dump modules while passes run."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from heddle.support.files import make_folder, write_bytes
 
 
 def verify_function(func: BaseFunc, mod: IRModule) -> list[Diagnostic]:
-    """The findings of the verifier of a function's dialect; none for an external function.
+    """Verify a function by its dialect's verifier and return the findings; none for an external function.
 
-    Raises: MissingNameError S0202 for a dialect that is not declared.
+    Raises: MissingNameError S0202 for an undeclared dialect.
     """
     return dialect_of(func).verify(func, mod) if func.dialect else []
 
 
 def verify_module(mod: IRModule) -> list[Diagnostic]:
-    """What breaks the rules of their dialects in the functions of a module, in its order; empty for a good
-    one."""
+    """Verify all functions of a module and return the findings in the module's order."""
     return [finding for func in mod.functions.values() for finding in verify_function(func, mod)]
 
 
 def pass_instrument(pi_cls: type | None = None) -> Any:
-    """Decorator: a class with some of the methods of PassInstrument becomes an instrument."""
+    """Decorate a class that has some of the methods of PassInstrument: make it an instrument."""
 
     def make(cls: type) -> type:
         if issubclass(cls, PassInstrument):
@@ -46,9 +45,9 @@ def pass_instrument(pi_cls: type | None = None) -> Any:
 class VerifyEach(PassInstrument):
     """Verify the module before the first pass and after every pass, and check the contract of each pass.
 
-    Raises: InternalError I0504 that names the pass of ours whose result does not verify, I0503 one that does
-    not establish what it promises; UsageError I0506 that names the user's pass, I0507 where the program that
-    was given does not verify, or I0503 where it lacks what a pass requires.
+    Raises: InternalError I0504 if the result of one of Heddle's passes is invalid, I0503 if it lacks what the
+    pass promises; UsageError I0506 for a user's pass, I0507 if the given program is invalid, I0503 if it
+    lacks what a pass requires.
     """
 
     def __init__(self) -> None:
@@ -107,7 +106,7 @@ def _subclasses(cls: Any) -> Iterator[type[Pass]]:
 
 
 class PassTimingInstrument(PassInstrument):
-    """Wall time per pass, in order of running; passes that others run are listed too."""
+    """Wall time per pass, in execution order, including passes that other passes run."""
 
     def __init__(self) -> None:
         self.times_s: list[tuple[str, float]] = []
@@ -133,7 +132,7 @@ class PrintAfterAll(PassInstrument):
 
 
 class PrintAfter(PassInstrument):
-    """Show the module after each run of some passes, or of `all`."""
+    """Show the module after each run of some passes, or of `all` passes."""
 
     def __init__(self, names: Iterable[str], write: Callable[[str], Any] = print) -> None:
         self._names, self._write = frozenset(names), write

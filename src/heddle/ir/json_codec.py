@@ -1,8 +1,8 @@
-"""Nodes as JSON and back. Sharing is kept: a node that is reached twice is written once.
+"""Serialise nodes to JSON and back. Sharing is preserved: a shared node is written once.
 
-Format: {"heddle_json": 1, "root": value, "nodes": [{"kind": ..., "fields": {...}, "span": ...}]}; a value is
-a JSON scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"},
-{"attached": place} for what is kept beside the text, or {"TAG": ...} of a value codec that a room registered.
+Format: {"heddle_json": 1, "root": value, "nodes": [{"kind": ..., "fields": {...}, "span": ...}]}. A value is
+a JSON scalar, {"node": index}, {"list": [...]}, {"map": [[key, value], ...]}, {"float": "nan"}, {"attached":
+index} for a tensor that is stored outside the text, or {"TAG": ...} of a registered value codec.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ VALUE_CODECS: dict[str, ValueCodec] = {}
 def register_value_codec(
     cls: type, tag: str, encode: Callable[[Any], Any], decode: Callable[[Any], Any], is_large: bool = False
 ) -> None:
-    """Teach JSON a value that is no node: `encode` to JSON data, `decode` back. Large ones may be left out
-    (`attached` of `save_json`)."""
+    """Register a JSON codec for a class that is not a node: `encode` to JSON data, `decode` back. Large
+    values may be stored outside the text (`attached` of `save_json`)."""
     VALUE_CODECS[tag] = ValueCodec(cls, tag, encode, decode, is_large)
 
 
@@ -145,10 +145,10 @@ def span_from_json(data: Any) -> Span | None:
 
 
 def save_json(value: Any, attached: list[Any] | None = None) -> str:
-    """A node, or a tuple or Map of nodes, as JSON text.
+    """Serialise a node, or a tuple or Map of nodes, to JSON text.
 
-    With a list `attached`, tensors are appended to it instead, and the text holds their places there; who
-    keeps the text keeps them, and gives them to `load_json`.
+    If a list `attached` is given, large tensors are appended to it and the text holds their indices. Store
+    the list together with the text, and pass it to `load_json`.
     """
     writer = _Writer(attached)
     root = writer.value(value)
@@ -187,7 +187,7 @@ class _Reader:
 
 
 def load_json(text: str, attached: Sequence[Any] = ()) -> Any:
-    """The value that `save_json` wrote, with what it attached. Raises: FormatError I0201."""
+    """Read the text of `save_json`, with the list that it filled. Raises: FormatError I0201."""
     try:
         data = json.loads(text)
         if not isinstance(data, dict) or data.get("heddle_json") != 1:

@@ -1,4 +1,4 @@
-"""IRModule: the functions of a program by name, graph and loop functions side by side."""
+"""IRModule: the functions of a program by name, graph functions and loop functions together."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ them when one is imported."""
 
 @node("ir.IRModule")
 class IRModule(Node):
-    """`functions` maps each GlobalVar to its function, in order of definition; `type_definitions` the name of
-    each data type to its definition.
+    """A module. `functions` maps each GlobalVar to its function, in order of definition. `type_definitions`
+    maps the name of each algebraic data type to its definition.
 
-    The one node with changing content: `mod["f"] = func` swaps the function table, as users' programs do.
-    Passes never do it; they build a new module with `with_functions`.
+    It is the only mutable node: `mod["f"] = func` replaces a function, for TVM compatibility. Passes never do
+    that; they build a new module with `with_functions`.
     """
 
     functions: Map = EMPTY_MAP
@@ -60,8 +60,8 @@ class IRModule(Node):
         functions: Mapping[Any, BaseFunc] | None = None,
         type_defs: Mapping[GlobalTypeVar, TypeData] | None = None,
     ) -> IRModule:
-        """A module with one function more than `functions`: named by its global_symbol, else `main`, with
-        another name where that is taken. Any other expression becomes the body of a function over its free
+        """Make a module from `functions` and one more function. Its name is its global_symbol, else `main`,
+        or another name if that is taken. Any other expression becomes the body of a function over its free
         variables."""
         made = IRModule(Map(functions or {}), type_definitions=Map(type_defs or {}))
         func = expr if isinstance(expr, BaseFunc) else _function_of(expr)
@@ -77,7 +77,7 @@ class IRModule(Node):
         return self.functions[key]
 
     def get(self, name: str | GlobalVar) -> Any:
-        """The function of a name or a GlobalVar; None where there is none."""
+        """Return the function of a name or a GlobalVar; None if there is none."""
         return self.functions.get(name if isinstance(name, GlobalVar) else GlobalVar(name))
 
     def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, func: BaseFunc | TypeData) -> None:
@@ -112,11 +112,11 @@ class IRModule(Node):
         return MissingNameError(I0301, f"the module has no function {name!r}", help=did_you_mean(name, known))
 
     def functions_items(self) -> Iterator[tuple[GlobalVar, Any]]:
-        """Pairs of a GlobalVar and its function, in the module's order."""
+        """Yield each GlobalVar with its function, in the module's order."""
         return iter(self.functions.items())
 
     def get_global_var(self, name: str) -> GlobalVar:
-        """The GlobalVar of a name. Raises: as `mod[name]` where there is none."""
+        """Return the GlobalVar with a name. Raises: as `mod[name]` if there is none."""
         found: GlobalVar | None = next((var for var in self.functions if var.name_hint == name), None)
         if found is None:
             raise self._missing(name)
@@ -125,7 +125,7 @@ class IRModule(Node):
     # ---- data types
 
     def type_definition(self, name: str | GlobalTypeVar) -> TypeData:
-        """Raises: MissingNameError I0305."""
+        """Return the definition of a data type. Raises: MissingNameError I0305."""
         header = name if isinstance(name, GlobalTypeVar) else GlobalTypeVar(name)
         found: TypeData | None = self.type_definitions.get(header)
         if found is None:
@@ -138,7 +138,7 @@ class IRModule(Node):
         return found
 
     def get_global_type_var(self, name: str) -> GlobalTypeVar:
-        """Raises: MissingNameError I0305."""
+        """Return the name of a data type as a GlobalTypeVar. Raises: MissingNameError I0305."""
         return self.type_definition(name).header
 
     def get_global_type_vars(self) -> list[GlobalTypeVar]:
@@ -146,12 +146,14 @@ class IRModule(Node):
         return list(self.type_definitions)
 
     def get_type(self, name: str) -> tuple[Any, ...]:
-        """The name of a data type, then its constructors in order. Raises: MissingNameError I0305."""
+        """Return a data type's GlobalTypeVar, followed by its constructors. Raises: MissingNameError
+        I0305.
+        """
         found = self.type_definition(name)
         return (found.header, *found.constructors)
 
     def get_constructor(self, tag: int) -> Constructor:
-        """Raises: MissingNameError I0306."""
+        """Return the constructor with a tag. Raises: MissingNameError I0306."""
         for definition in self.type_definitions.values():
             for constructor in definition.constructors:
                 if constructor.tag == tag:
@@ -159,7 +161,7 @@ class IRModule(Node):
         raise MissingNameError(I0306, f"the module has no constructor with tag {tag}")
 
     def import_from_std(self, file_name: str) -> None:
-        """Add the definitions of a standard text ("prelude.rly"); those that are there stay.
+        """Add the definitions of a standard library file ("prelude.rly"). Existing definitions are kept.
 
         Raises: MissingNameError S0202.
         """
@@ -170,16 +172,16 @@ class IRModule(Node):
         return list(self.functions)
 
     def update_func(self, var: GlobalVar, func: BaseFunc) -> None:
-        """Put a function in the place of another, or add it: `mod[var] = func`."""
+        """Add or replace a function: `mod[var] = func`."""
         self[var] = func
 
     def update_type_def(self, header: GlobalTypeVar, definition: TypeData) -> None:
-        """Put a data type in the place of another, or add it."""
+        """Add or replace a data type."""
         self[header] = definition
 
     def update(self, other: IRModule | Mapping[Any, BaseFunc]) -> None:
-        """Take over the functions and data types of a module, or functions by name. Those of one name are
-        replaced."""
+        """Add the functions and data types of another module, or functions by name. Existing ones of equal
+        name are replaced."""
         if isinstance(other, IRModule):
             for header, definition in other.type_definitions.items():
                 self[header] = definition
@@ -187,15 +189,15 @@ class IRModule(Node):
             self[key] = func
 
     def with_functions(self, functions: Mapping[GlobalVar, BaseFunc]) -> IRModule:
-        """A copy with another function table."""
+        """Return a copy with another function table."""
         return replace(self, functions=Map(functions))
 
     def clone(self) -> IRModule:
-        """A module with the same functions, which changes by itself."""
+        """Return an independent copy with the same functions."""
         return replace(self)
 
     def with_attr(self, name: str, value: Any) -> IRModule:
-        """The module with an attribute more, or another value of one."""
+        """Return a copy with one attribute added or replaced."""
         return replace(self, attrs=self.attrs.with_attr(name, value))
 
     def without_attr(self, name: str) -> IRModule:
@@ -203,15 +205,15 @@ class IRModule(Node):
         return replace(self, attrs=self.attrs.without(name))
 
     def with_global_info(self, name: str, infos: Sequence[Any]) -> IRModule:
-        """A copy with the information of one kind (`"vdevice"`, say) replaced."""
+        """Return a copy with the global information of one kind (such as `"vdevice"`) replaced."""
         return replace(self, global_infos=self.global_infos.with_item(name, tuple(infos)))
 
     def update_global_info(self, name: str, infos: Sequence[Any]) -> None:
-        """Replace the information of one kind in place, as users' programs do."""
+        """Replace the global information of one kind in place, for TVM compatibility."""
         self.set_derived("global_infos", self.global_infos.with_item(name, tuple(infos)))
 
     def get_attr(self, name: str) -> Any:
-        """The value of an attribute; None where there is none."""
+        """Return the value of an attribute; None if there is none."""
         return self.attrs.get(name)
 
     def names(self) -> NameSupply:

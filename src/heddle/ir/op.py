@@ -1,5 +1,4 @@
-"""Operators as names. What is known of an operator is its record, which the declaring room puts in the
-table."""
+"""Operators by name. Everything known about an operator is in its record, which its package registers."""
 
 from __future__ import annotations
 
@@ -24,7 +23,9 @@ OP_ALIASES: Registry[Any] = Registry("operator alias")
 
 @node("ir.Op")
 class Op(Expr):
-    """The name of a declared operator; equal by name. `Op.get` checks that it is declared."""
+    """A declared operator. Operators of equal name are equal. `Op.get` checks that the operator is
+    declared.
+    """
 
     name: str
 
@@ -44,7 +45,7 @@ class Op(Expr):
 
     @staticmethod
     def get(name: str) -> Op:
-        """Raises: UsageError I0401 with the nearest name."""
+        """Return the operator with a name. Raises: UsageError I0401, with the nearest name."""
         if name not in OP_RECORDS:
             raise UsageError(I0401, f"no operator is called {name!r}", help=did_you_mean(name, OP_RECORDS))
         return Op(name, span=None)

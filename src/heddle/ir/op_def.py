@@ -1,7 +1,8 @@
-"""The record of a graph operator: all that Heddle knows of it, in one place.
+"""The record of a graph operator: everything that Heddle knows about it.
 
-Builder functions, script names, docs, test tables and coverage pages derive from it. Each optional facet is a
-value or a stated reason (`Without`); silence fails when the record is made.
+Builder functions, script names, documentation, test tables and coverage pages are derived from it. Each
+optional facet is a value or a stated reason (`Without`); a facet without either is an error when the record
+is made.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ REQUIRED = object()
 @frozen
 class Input:
     """A value argument. `kind` is tensor, tensors (a tuple), shape, prim (a scalar), func, packed (a named
-    function or its name), args (a tuple; one value is wrapped), or any; an optional argument that is left out
-    is not in the call; a `variadic` one comes last and takes the rest.
+    function or its name), args (a tuple; a single value is wrapped), or any. An optional argument that is not
+    given does not appear in the call. A `variadic` argument is the last one and takes all remaining values.
     """
 
     name: str
@@ -56,12 +57,10 @@ class Without:
 
 @frozen
 class Sample:
-    """One test case: argument shapes (or arrays, shapes as tuples of ints or dimension names) with
-    attributes.
+    """A test case: attributes and argument shapes (or arrays; shapes as tuples of ints or dimension names).
 
-    `dtypes` are those it runs with; `make` gives the numpy arguments for a dtype and a random generator, by
-    default
-    normal values of the shapes.
+    It runs with each of `dtypes`. `make` returns the numpy arguments for a dtype and a random generator. By
+    default, they are normally distributed values of the given shapes.
     """
 
     shapes: tuple[Any, ...]
@@ -73,7 +72,7 @@ class Sample:
 
 @frozen
 class ErrorSample:
-    """A wrong use: argument shapes and attributes, and the code and words of the message."""
+    """A wrong use: argument shapes and attributes, the expected error code, and words of the message."""
 
     shapes: tuple[Any, ...]
     attrs: dict[str, Any]
@@ -83,7 +82,7 @@ class ErrorSample:
 
 
 class InferContext(Protocol):
-    """What a type rule sees; `graph.infer` implements it."""
+    """The context of a type rule; `graph.infer` implements it."""
 
     call: Call
     args: tuple[Expr, ...]
@@ -95,8 +94,8 @@ class InferContext(Protocol):
 
 @frozen
 class AnyLayout:
-    """The rule of elementwise operators: an element of the result comes of the elements of the operands
-    at its own place, after broadcasting, however the elements are laid out."""
+    """The layout rule of elementwise operators: an element of the result depends only on the operands'
+    elements at the same position (after broadcasting), in any layout."""
 
 
 ArgumentSource = str | Callable[[Mapping[str, Any]], Any]
@@ -223,18 +222,17 @@ class OpDef:
     """An operator of the graph dialects.
 
     - `infer(ctx) -> Type`: the result's type, symbolic dimensions included; raises coded errors.
-    - `reference(attrs, *arrays) -> array or tuple`: numpy; the oracle, the interpreter and the constant
-    folder.
-    - exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr`
-    and
-      `opaque` says how it becomes code.
-    - `is_pure`: whether a call may be moved, shared or dropped.
-    - `work(attrs, shapes of tensor operands, shape of the result)`: how many multiply-adds `reference` does
-    at most, where that is more than a few for each element read or written.
-    - `name` is the same for all dialects; `aliases` are other names that some have.
-    - `dispatch`: one of DISPATCHES for operators that the pass of that name legalises ahead of others.
-    - `gradient`: how a gradient of the result becomes gradients of the arguments (`graph.gradient`), here or
-    by `declare_gradient`; `check_gradients` finds operators about which nothing is said.
+    - `reference(attrs, *arrays) -> array or tuple`: the numpy implementation. Tests, the interpreter and
+      constant folding use it.
+    - Exactly one of `lower(attrs, *te tensors or exprs) -> te tensors`, `decompose(builder, call) -> Expr`
+      and `opaque` (the reason why there is neither) says how the operator is compiled.
+    - `is_pure`: whether calls may be moved, shared or removed.
+    - `work(attrs, shapes of tensor operands, shape of the result)`: the maximum number of multiply-adds of
+      `reference`. Stated if it is more than a few for each element that is read or written.
+    - `name` is the same in all dialects; `aliases` are other names in some dialects.
+    - `dispatch`: one of DISPATCHES. The pass of that name legalises the operator, before all other operators.
+    - `gradient`: computes gradients of the arguments from that of the result (`graph.gradient`). It is
+      stated here or by `declare_gradient`; `check_gradients` reports operators without it.
     """
 
     name: str
@@ -295,7 +293,7 @@ def bind_attrs(op_name: str, specs: Sequence[AttrSpec], given: Mapping[str, Any]
 
 
 def declare_op(definition: OpDef) -> OpDef:
-    """Put an operator, with its aliases, in the tables. Raises: UsageError S0201 for a name that is taken."""
+    """Register an operator and its aliases. Raises: UsageError S0201 if a name is taken."""
     place = caller_place()
     OP_RECORDS.add(definition.key, definition, place=place)
     for alias in definition.aliases:
@@ -304,8 +302,7 @@ def declare_op(definition: OpDef) -> OpDef:
 
 
 def declare_aliases(record_name: str, aliases: Sequence[OpAlias]) -> OpDef:
-    """Give an operator that is declared more names. Raises: UsageError I0403, S0201; MissingNameError
-    S0202."""
+    """Add aliases to a declared operator. Raises: UsageError I0403, S0201; MissingNameError S0202."""
     place = caller_place()
     known = op_named(record_name)
     record = replace(known, aliases=(*known.aliases, *aliases))
@@ -316,8 +313,8 @@ def declare_aliases(record_name: str, aliases: Sequence[OpAlias]) -> OpDef:
 
 
 def declare_gradient(record_name: str, gradient: Any) -> OpDef:
-    """Say how the gradient of a declared operator is found, or why there is none. Raises: UsageError I0403
-    where it was said before; MissingNameError S0202."""
+    """Set the gradient rule of a declared operator, or the reason why there is none. Raises: UsageError I0403
+    if it is already set; MissingNameError S0202."""
     known = op_named(record_name)
     if not isinstance(known.gradient, Without) or known.gradient.reason:
         raise UsageError(I0403, f"operator {record_name} has a gradient already")
@@ -330,7 +327,8 @@ def declare_gradient(record_name: str, gradient: Any) -> OpDef:
 
 
 def check_gradients() -> None:
-    """Raises: UsageError I0403 for an operator with code, about whose gradient nothing is said."""
+    """Check that every operator that becomes code states its gradient. Raises: UsageError I0403 if one does
+    not."""
     for _, record in OP_RECORDS.items():
         if not isinstance(record, OpDef) or record.opaque is not None:
             continue
@@ -351,7 +349,8 @@ def op_named(name: str) -> OpDef:
 
 
 def op_named_in(dialect: str, name: str) -> tuple[OpDef, OpAlias | None]:
-    """The operator that a dialect calls `name`, and the alias where that is none of the record's own name.
+    """Return the operator that a dialect calls `name`, and its alias; the alias is None if `name` is the
+    record's own name.
 
     Raises: MissingNameError S0202.
     """

@@ -47,9 +47,9 @@ def option(
 
 
 def check_options(step: Any) -> None:
-    """Check the fields of a pass; lists become what its annotations say.
+    """Check the fields of a pass, and convert lists to the annotated types.
 
-    Raises: UsageError I0508 for a value of another type or beyond the bounds.
+    Raises: UsageError I0508 for a value of another type or out of bounds.
     """
     kind: Any = type(step)
     hints = _hints(kind)

@@ -1,7 +1,7 @@
-"""Properties of modules that the contracts of passes name: what a pass requires and what it establishes.
+"""Properties of modules that pass contracts refer to: what a pass requires and what it establishes.
 
-The rooms of the dialects declare theirs, `declare_property("no blocks", "tir", ...)`. `VerifyEach` asks for
-them when passes run.
+The packages of the dialects declare them: `declare_property("no blocks", "tir", ...)`. They are imported when
+`VerifyEach` checks a contract.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from heddle.support.registry import Registry, caller_place
 
 @frozen
 class Property:
-    """Holds of a module where no function of `dialect` has a part that `is_broken_by` names."""
+    """A property of modules: `is_broken_by` is False for all nodes of the functions of `dialect`."""
 
     name: str
     dialect: str
@@ -27,7 +27,7 @@ class Property:
 
 @frozen
 class Breach:
-    """A part of a function that breaks a property."""
+    """A part of a function that violates a property."""
 
     function: str
     part: Node
@@ -37,14 +37,14 @@ PROPERTIES: Registry[Property] = Registry("property of modules")
 
 
 def declare_property(name: str, dialect: str, is_broken_by: Callable[[Any], bool]) -> Property:
-    """Put a property in the table. Raises: UsageError S0201."""
+    """Register a property. Raises: UsageError S0201."""
     return PROPERTIES.add(name, Property(name, dialect, is_broken_by), place=caller_place())
 
 
 def breach_of(name: str, mod: IRModule) -> Breach | None:
-    """The first part of a module that breaks a property; None where it holds.
+    """Return the first part of a module that violates a property; None if the property holds.
 
-    Raises: MissingNameError S0202 for a property that is not declared.
+    Raises: MissingNameError S0202 for an undeclared property.
     """
     wanted = PROPERTIES[name]
     for var, func in mod.functions.items():

@@ -1,10 +1,9 @@
-"""Structural equality and hash: two nodes are equal when their fields are, definitions mapped onto each
-other.
+"""Structural equality and hashing: two nodes are equal if their fields are equal after mapping definitions
+onto each other.
 
-Names and spans do not count. A variable or buffer (an identity node) met in a `defines()` field for the first
-time is paired with its counterpart, until the end of the function around it; anywhere else it must be paired
-already, or be the very same object. With `map_free_vars=True` free variables are paired at their first use
-too.
+Names and spans are ignored. When a `defines()` field first mentions a variable or buffer (an identity node),
+it is paired with its counterpart until the end of the enclosing function. Anywhere else, it must already be
+paired, or be the same object. With `map_free_vars=True`, free variables are paired at their first use too.
 """
 
 from __future__ import annotations
@@ -216,7 +215,7 @@ def _has_key(value: Any) -> bool:
 
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
-    """Where two structures first differ, or None."""
+    """Return the first difference between two structures, or None."""
     found = _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars)
     if found is None:
         return None
@@ -224,13 +223,14 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
 
 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
-    """Whether two nodes (or tuples, maps, plain values) are the same but for the names of what they define.
-    With `map_free_vars` variables that neither defines may differ, one for one."""
+    """Whether two nodes (or tuples, maps, plain values) are equal up to renaming of the variables that they
+    define. With `map_free_vars`, free variables may be renamed too, one to one."""
     return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
-    """Raises: VerifyError I0101 that shows both sides and the access path of the first difference."""
+    """Check structural equality. Raises: VerifyError I0101 with both sides and the access path of the first
+    difference."""
     found = first_mismatch(lhs, rhs, map_free_vars)
     if found is not None:
         raise VerifyError(
@@ -364,8 +364,8 @@ class _Keyer:
 
 
 def structural_bytes(value: Any) -> bytes | None:
-    """Bytes that are equal exactly for structurally equal values, also those of another process; None for a
-    value with free variables, which are equal to themselves alone."""
+    """Return bytes that are equal exactly for structurally equal values, also across processes. None for a
+    value with free variables, which equal only themselves."""
     keyer = _Keyer(False)
     keyer.add(value, False)
     return keyer.result() if keyer.is_closed else None
@@ -382,10 +382,11 @@ def labelled_digest(value: Any) -> bytes | None:
 def structural_digest(
     value: Any, map_free_vars: bool = False, by_identity: Callable[[Any], bool] | None = None
 ) -> bytes:
-    """16 bytes that are equal for structurally equal values, stable across processes when nothing is free.
+    """Return 16 bytes that are equal for structurally equal values; they are stable across processes if there
+    are no free variables.
 
-    Values for which `by_identity` holds (large tensors, say) count as equal only where they are the same
-    object: that saves reading them, and holds while they live.
+    Values for which `by_identity` holds (such as large tensors) are compared by object identity, so they need
+    not be read. The digest is then valid only while these objects live.
     """
     keyer = _Keyer(map_free_vars, by_identity)
     keyer.add(value, map_free_vars)
@@ -400,13 +401,14 @@ class _Start(_Keyer):
 
 
 def structural_start(value: Any) -> bytes:
-    """16 bytes of how a value begins: equal for structurally equal values, and often different for others. It
-    takes the same time for values of any size, which `structural_digest` does not."""
+    """Return 16 bytes that depend on the beginning of a value: equal for structurally equal values, and often
+    different for others. Unlike `structural_digest`, it takes constant time."""
     keyer = _Start(False)
     keyer.add(value, False, _START_STEPS)
     return hashlib.blake2b(keyer.result(), digest_size=16).digest()
 
 
 def structural_hash(value: Any, map_free_vars: bool = False) -> int:
-    """A number of 64 bits that is equal where `structural_equal` holds with the same `map_free_vars`."""
+    """Return a 64-bit number that is equal for values for which `structural_equal` with the same
+    `map_free_vars` holds."""
     return int.from_bytes(structural_digest(value, map_free_vars)[:8], "little")

@@ -1,8 +1,8 @@
-"""Passes and the context they run in.
+"""Passes, and the context in which they run.
 
-A pass is a frozen dataclass, one to a file, whose fields are its options. It maps an IRModule to an
-IRModule, is pure and deterministic, and states its contract: `requires` and `establishes` name properties of
-the module (`heddle.ir.properties`). Instruments of the current PassContext see every pass.
+A pass is a frozen dataclass, one per file; its fields are its options. It maps an IRModule to an IRModule, is
+pure and deterministic, and states its contract: `requires` and `establishes` name properties of the module
+(`heddle.ir.properties`). The instruments of the current PassContext observe every pass.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ from heddle.support.settings import settings
 
 _PACKAGE = f"{__name__.split('.')[0]}."
 CONFIG_KEYS: Registry[str] = Registry("option of passes")
-"""PassContext configuration keys and what they mean; a pass declares its own. Passes are loaded where a key
-is not known yet."""
+"""PassContext configuration keys and their meaning; each pass declares its own. If a key is unknown, the
+passes are imported first."""
 
 
 def declare_config(key: str, meaning: str) -> str:
-    """Let a PassContext take a key in its `config`; `meaning` is for messages. Returns the key."""
+    """Declare a key of PassContext's `config`; `meaning` is for messages. Return the key."""
     CONFIG_KEYS.add(key, meaning)
     return key
 
 
 class PassInstrument:
-    """Sees passes run; override what you need."""
+    """The base class of instruments, which observe passes. Override the methods that you need."""
 
     needs_every_pass: ClassVar[bool] = True
     """Whether passes shall run although the whole program is kept from an earlier compilation."""
@@ -53,17 +53,17 @@ class PassInstrument:
         """Called when the PassContext is left."""
 
     def should_run(self, mod: IRModule, info: PassInfo) -> bool:
-        """False skips the pass, unless it is required."""
+        """Return False to skip the pass, unless it is required."""
         return True
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """Called with the module that the pass will get."""
+        """Called with the module that the pass is about to get."""
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        """Called with the module that the pass made."""
+        """Called with the module that the pass returned."""
 
     def code_made(self, made: CodeMade) -> None:
-        """Called for each loop function that became machine code."""
+        """Called for each loop function that was compiled to machine code."""
 
 
 WATCHERS: Registry[PassInstrument] = Registry("watcher of passes")
@@ -105,7 +105,7 @@ class CodeMade:
 
 @dataclass(slots=True)
 class PassContext:
-    """Options, instruments and the pass filter of a `with` block.
+    """Options, instruments and pass filter for a `with` block.
 
     Raises: UsageError I0502 for a configuration key that no pass declares.
     """
@@ -130,7 +130,8 @@ class PassContext:
 
     @staticmethod
     def current() -> PassContext:
-        """The innermost context that is entered in this thread or task; the default one outside of all."""
+        """Return the innermost active context of this thread or task; outside of all contexts, the default
+        one."""
         return _current.get() or _DEFAULT
 
     def __enter__(self) -> PassContext:
@@ -145,7 +146,7 @@ class PassContext:
             instrument.exit_pass_ctx()
 
     def allows(self, info: PassInfo) -> bool:
-        """Whether a pass runs: it is required, or neither disabled nor above `opt_level`."""
+        """Whether a pass runs: it is required, or it is neither disabled nor above `opt_level`."""
         if info.name in self.required_pass:
             return True
         return info.name not in self.disabled_pass and self.opt_level >= info.opt_level
@@ -156,17 +157,18 @@ _DEFAULT = PassContext()
 
 
 class Pass(ABC):
-    """The base of passes. One with options is a frozen dataclass, and these are its fields, which are checked
-    when it is made (`heddle.ir.pass_options`). Passes of one class are equal where their options are.
+    """The base class of passes. A pass with options is a frozen dataclass with these as fields; they are
+    checked when the pass is made (`heddle.ir.pass_options`). Passes of one class with equal options are
+    equal.
 
-    Raises: UsageError I0508 for an option that does not fit.
+    Raises: UsageError I0508 for an invalid option.
     """
 
     opt_level: ClassVar[int] = 0
     requires: ClassVar[tuple[str, ...]] = ()
     establishes: ClassVar[tuple[str, ...]] = ()
     dialects: ClassVar[tuple[str, ...] | None] = None
-    """Whose functions the pass looks at: None for those of all dialects, or for none in particular."""
+    """The dialects whose functions the pass changes. None means all dialects, or none in particular."""
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -197,18 +199,18 @@ class Pass(ABC):
 
     @abstractmethod
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        """The module after the pass; the same object where nothing changed."""
+        """Return the module after the pass; the same object if nothing changed."""
 
     def __call__(self, mod: IRModule) -> IRModule:
         return run_pass(self, mod, PassContext.current())
 
 
 class FunctionPass(Pass):
-    """A pass that looks at one function of its dialects at a time."""
+    """A pass that handles one function of its dialects at a time."""
 
     @abstractmethod
     def transform_function(self, func: Any, mod: IRModule, ctx: PassContext) -> Any:
-        """The function after the pass; the same object where nothing changed."""
+        """Return the function after the pass; the same object if nothing changed."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         return map_functions(mod, self.dialects, lambda var, func: self.transform_function(func, mod, ctx))
@@ -238,11 +240,12 @@ _WRAP = "IRModule.from_expr(func) makes a module of a function"
 
 
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run one pass under the context's filter and instruments, which learn whose it is.
+    """Run one pass under the filter and the instruments of the context. The instruments learn whether it is
+    Heddle's own.
 
-    Raises: InternalError I0501 when a pass of ours ends in anything but a HeddleError; the message names a
-    bundle with the program before the pass and the traceback. UsageError I0506 when a user's pass does, or
-    gives no module, I0509 where none is given.
+    Raises: InternalError I0501 if one of Heddle's passes raises anything but a HeddleError; the message names
+    a bundle with the program before the pass and the traceback. UsageError I0506 if a user's pass does, or
+    does not return a module; I0509 if `mod` is not a module.
     """
     if not isinstance(mod, IRModule):
         given = type(mod).__name__
@@ -304,7 +307,7 @@ def _write_bundle(name: str, mod: IRModule) -> str:
 
 @frozen(slots=False)
 class Sequential(Pass):
-    """Passes in order, as one pass. Its own name is used only in messages."""
+    """A sequence of passes, as one pass. Its own name appears only in messages."""
 
     passes: tuple[Pass, ...]
     name: str = "Sequential"
@@ -329,7 +332,7 @@ class Sequential(Pass):
 
 @frozen(slots=False)
 class CallbackPass(Pass):
-    """A pass from a function (mod, ctx) -> mod; what `module_pass` makes of users' functions."""
+    """A pass made from a function (mod, ctx) -> mod, for example by `module_pass`."""
 
     function: Callable[[IRModule, PassContext], IRModule]
     pass_info: PassInfo

@@ -1,11 +1,11 @@
-"""Walking and rewriting node trees. A visitor names only the nodes it cares about.
+"""Visitors and rewriters of node trees. A visitor defines methods only for the node classes that it handles.
 
     class DoubleConstants(Rewriter):
         def visit_IntImm(self, node: IntImm) -> PrimExpr:
             return IntImm(node.dtype, node.value * 2)
 
-A method is found by the class name, then by the names of the base classes. `default` handles the rest: it
-visits the children, and a Rewriter returns the same object where nothing changed.
+A method is found by the class name, then by the names of the base classes. `default` handles all other nodes:
+it visits the children; a Rewriter returns the same object if nothing changed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Dispatch:
 
 
 class Visitor(Dispatch):
-    """Visits for effect, parents before children."""
+    """Visits nodes without changing them, parents before children."""
 
     def visit(self, node: Any) -> None:
         """Call the method for the node's class, or for the nearest class above it that has one."""
@@ -52,7 +52,7 @@ class Visitor(Dispatch):
 
 
 class Rewriter(Dispatch):
-    """Builds a changed tree; nodes made on the way take the span of the node they replace."""
+    """Builds a changed tree. Nodes that are created get the span of the node that they replace."""
 
     def visit(self, node: Any) -> Any:
         """What the method for the node's class makes of it; nodes that are made there take its span."""

@@ -1,10 +1,11 @@
-"""What the environment asks to see of passes, whoever runs them.
+"""Instruments that environment variables request, for all passes of the process.
 
     HEDDLE_PRINT_AFTER=FuseOps,DeadCodeElimination heddle compile model.onnx -o model.heddle
     HEDDLE_DUMP=passes python program.py
 
-The first shows the module on the standard error after each run of some passes, or of `all`; the second writes
-it after every pass to a file. Nothing is taken from the caches on disk then: what is there runs no pass.
+The first prints the module to standard error after each run of the given passes, or of `all`; the second
+writes it to a file after every pass. The disk caches are then bypassed, because cached programs run no
+passes.
 """
 
 from __future__ import annotations

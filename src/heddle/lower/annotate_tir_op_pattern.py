@@ -1,4 +1,4 @@
-"""AnnotateTIROpPattern: loop functions learn what kind of operator they are, as attribute `op_pattern`.
+"""AnnotateTIROpPattern: annotate loop functions with their fusion kind, as attribute `op_pattern`.
 
     @T.prim_func                           @T.prim_func
     def add(A, B, C): ...          →       def add(A, B, C):

@@ -1,4 +1,4 @@
-"""Bytecode from lowered graph functions: for every machine, whose builder makes instructions of it.
+"""Generate bytecode from lowered graph functions, for any machine, through the machine's builder.
 
 A variable is a register; parameters come first. A binding is one or a few instructions; a branch is an If,
 its two blocks and a Goto; results of both branches are copied to one register.

@@ -1,4 +1,4 @@
-"""Diagnostic codes of the lower room: from graphs to loops to bytecode."""
+"""Diagnostic codes of lowering: from graphs to loops to bytecode."""
 
 from heddle.support.diagnostics import declare_code
 

@@ -1,4 +1,4 @@
-"""ContractInBytes: products of 8-bit integers less a zero point multiply the bytes themselves.
+"""ContractInBytes: multiply 8-bit integers directly; subtract the effect of zero points afterwards.
 
     h = R.subtract(R.astype(x, "int16"), 121)            y = R.matmul(x, w, out_dtype="int32")
     y = R.matmul(h, w, out_dtype="int32")         →      z = R.subtract(y, 121 * w.sum(0))

@@ -1,4 +1,4 @@
-"""ConvertConv1D: convolutions of sequences are convolutions of images of one row.
+"""ConvertConv1D: convert 1D convolutions to 2D convolutions of images with one row.
 
     y = R.nn.conv1d(x, w, strides=2, padding=[1, 1])
         →

@@ -1,4 +1,4 @@
-"""ConvertConvTranspose: a transposed convolution is a convolution to several images, whose pixels alternate.
+"""ConvertConvTranspose: replace a transposed convolution by a plain one whose results are interleaved.
 
     y = R.nn.conv2d_transpose(x, w: (8, 4, 4, 4), strides=2, padding=1)
         →

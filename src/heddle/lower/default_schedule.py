@@ -1,4 +1,4 @@
-"""ApplyDefaultSchedule: every loop function that has no schedule yet gets one by rule.
+"""ApplyDefaultSchedule: schedule every unscheduled loop function by rules.
 
 Loops that were split by hand are straightened first. The first rule that fits a function schedules it;
 functions with the attribute `tir.is_scheduled` are left alone. The chosen rule's name stays as the attribute

@@ -1,4 +1,4 @@
-"""DispatchSampling: operators that choose by chance become calls of loop functions, ahead of all others.
+"""DispatchSampling: lower sampling operators to calls of loop functions, before all other operators.
 
     y = R.multinomial_from_uniform(p, u, rows)   →   y = R.call_tir(cls.multinomial_from_uniform, ...)
 

@@ -1,4 +1,4 @@
-"""DispatchSortScan: sorts, running sums and products become calls of loop functions ahead of others.
+"""DispatchSortScan: lower sorts and cumulative sums and products to loop functions, before other operators.
 
     y = R.cumsum(x, axis=1)      →      y = R.call_tir(cls.cumsum, (x,), ...)
     z = R.exp(y)                        z = R.exp(y)

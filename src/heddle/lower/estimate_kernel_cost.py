@@ -1,4 +1,4 @@
-"""EstimateKernelCost: loop functions learn how many operations they do and how many bytes they move.
+"""EstimateKernelCost: annotate loop functions with their numbers of operations and of bytes moved.
 
 T.func_attr({"operators": ("relax.exp",)})
     →

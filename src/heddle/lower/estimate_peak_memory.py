@@ -1,4 +1,4 @@
-"""EstimatePeakMemory: graph functions learn how much memory they need at most.
+"""EstimatePeakMemory: annotate graph functions with an upper bound of their memory.
 
 R.func_attr({})
     →

@@ -1,4 +1,4 @@
-"""FuseAttention: products with keys, a pass over their rows, and products with values become one function.
+"""FuseAttention: fuse products with keys, a pass over their rows, and products with values.
 
     s = R.call_tir(cls.matmul, (q, k), ...)
     t = R.call_tir(cls.add, (s, mask), ...)

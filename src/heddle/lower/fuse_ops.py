@@ -1,4 +1,4 @@
-"""FuseOps: groups of calls of loop functions become functions of their own, to be merged by FuseTIR.
+"""FuseOps: group calls of loop functions into functions of their own, which FuseTIR merges.
 
 y = R.call_tir(cls.exp, (x,), ...)
 z = R.call_tir(cls.add, (y, c), ...)     →     z = cls.fused_exp_add(x, c)

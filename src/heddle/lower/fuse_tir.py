@@ -1,4 +1,4 @@
-"""FuseTIR: a function of several loop-function calls becomes one loop function.
+"""FuseTIR: merge a function of several loop-function calls into one loop function.
 
     def fused(x, c):                                      def fused(x, c, z):
         y = R.call_tir(cls.exp, (x,), ...)                    y = alloc

@@ -1,11 +1,11 @@
-"""Which bindings of a dataflow block fuse: grouping by post-dominators and operator patterns.
+"""Select the bindings of a dataflow block to fuse, by post-dominators and operator patterns.
 
-A node is fused with its immediate post-dominator (the node through which all its results pass) when every
-node on the
-ways between them is of a kind that can be computed in one loop nest. The rules, by the pattern of the group:
-- a contraction takes elementwise and broadcast work that follows it;
-- elementwise, broadcast and injective work goes into what follows, up to and including a reduction;
-- a transposition goes into a contraction of few rows, which then reads its operand as it was.
+A node is fused with its immediate post-dominator (the node through which all its results pass) if every node
+on the paths between them can be computed in the same loop nest. The rules, by the pattern of the group:
+- a contraction is fused with the elementwise and broadcast operators that follow it;
+- elementwise, broadcast and injective operators are fused with the following ones, up to and including a
+  reduction;
+- a transposition is fused into a contraction with few rows, which then reads the untransposed operand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The arguments of loop functions, as a machine's code generator has to know them."""
+"""The arguments of loop functions, in the form that code generators need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LegalizeOps: operators become calls of loop functions.
+"""LegalizeOps: lower operators to calls of loop functions.
 
     y = R.add(x, R.const(1.0))      →      y = R.call_tir(cls.add, (x, R.const(1.0)), out_ty=...)
 

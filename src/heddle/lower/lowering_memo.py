@@ -1,4 +1,4 @@
-"""What operators were lowered to, so that the layers of a model that are alike are lowered once."""
+"""A cache of lowered operators, so that equal layers of a model are lowered once."""
 
 from __future__ import annotations
 

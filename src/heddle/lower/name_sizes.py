@@ -1,4 +1,4 @@
-"""NameSizes: sizes that a loop function knows as formulas become sizes of its own.
+"""NameSizes: replace formulas of sizes in a loop function by size parameters of its own.
 
     def relu(x: Buffer((n, (h + 15) // 16)), y: ..., h):     def relu(x: Buffer((n, h_1)), y: ...):
         for i in range((h + 15) // 16): ...              →       for i in range(h_1): ...

@@ -1,4 +1,4 @@
-"""PackWeights: constant weights are stored so that a contraction reads them along vector lanes.
+"""PackWeights: store constant weights in the order in which contractions read them into vectors.
 
     conv(x, w: (64, 3, 7, 7))       →       conv(x, w': (2, 3, 7, 7, 32)),   w'[o // 32, i, y, x, o % 32] =
     w[o, i, y, x]

@@ -1,4 +1,4 @@
-"""PlaceKernels: every loop function says which of the machine's devices runs it.
+"""PlaceKernels: annotate every loop function with the device that runs it.
 
     y = R.call_tir(cls.relu, (x,), out_ty=R.Tensor((8,), "float32", "llvm:0"))
     z = R.call_tir(cls.relu, (w,), out_ty=R.Tensor((8,), "float32", "ext_dev:0"))

@@ -1,4 +1,4 @@
-"""Bytecode → loop functions over the register file: what `exec_mode="compiled"` turns into machine code.
+"""Convert bytecode to loop functions over the register file, which `exec_mode="compiled"` compiles.
 
     @f:                                                __vmtir__f(context, args, result):
       call match_shape in: %0, %1, i1, i1, i0, c[3]        vm_call("vm.builtin.match_shape", 2, 0, -1, ...)

@@ -1,4 +1,4 @@
-"""ProveIndices: indices that cannot be out of range are not checked.
+"""ProveIndices: remove checks of indices that are provably in range.
 
     at = R.call_tir(cls.argmax, (x,), out_ty=R.Tensor((n,), "int64"))       # x: R.Tensor((n, 8))
     y = R.call_tir(cls.take, (R.const(table), at), ...)                     # table: 8 rows

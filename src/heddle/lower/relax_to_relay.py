@@ -1,4 +1,4 @@
-"""Graphs of operators as Relay programs: what importers make, for those who write Relay.
+"""Convert Relax graphs of operators to Relay programs, for importers that must return Relay.
 
     def main(x: R.Tensor((n, 3)), w: R.Tensor((2, 3))):
         lv = R.permute_dims(w, axes=[1, 0])

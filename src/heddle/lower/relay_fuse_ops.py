@@ -1,4 +1,4 @@
-"""FuseOps for Relay: groups of calls become functions that are called in place, each one kernel.
+"""FuseOps for Relay: group calls into inline functions, each of which becomes one kernel.
 
 Groups are those of the normal form: by what the loops of each call are, and by post-dominators.
 """

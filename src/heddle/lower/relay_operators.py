@@ -1,4 +1,4 @@
-"""Which Relay operator a call of a graph's operator is.
+"""Map calls of graph operators to Relay operators.
 
 A record has several names in Relay, each with arguments of its own. A name is tried: its arguments are
 guessed from those of the call, by their names and places, and the call that this makes is expanded. What

@@ -1,4 +1,4 @@
-"""Relay programs in the shared normal form, from which the machines' code is made.
+"""Convert Relay programs to the normal form that both virtual machines are compiled from.
 
     def @main(%x: Tensor[(?, 3), float32]) { nn.relu(concatenate((%x, %x), axis=0)) }
 

@@ -1,4 +1,4 @@
-"""RewriteDataflowReshape: a loop function that only renumbers elements becomes a view, without a copy.
+"""RewriteDataflowReshape: replace loop functions that only reshape by views, without a copy.
 
 y = R.call_tir(cls.reshape, (x,), out_ty=R.Tensor((n * 4,), "float32"))
     →

@@ -1,4 +1,4 @@
-"""ShareKernels: scheduled loop functions that differ in sizes alone become one, which takes the sizes.
+"""ShareKernels: merge scheduled loop functions that differ only in sizes; sizes become parameters.
 
     y = R.call_tir(cls.relu,  (x,), out_ty=R.Tensor((1, 8, 56, 56, 8)))       # 8 blocks of channels
     z = R.call_tir(cls.relu1, (y,), out_ty=R.Tensor((1, 12, 56, 56, 8)))      # 12 of them

@@ -1,4 +1,4 @@
-"""The symbolic dimensions of a function: where they stand, and how they leave its types."""
+"""Find the symbolic dimensions of a function, and remove them from its types."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""VMShapeLower: symbolic dimensions become slots of a heap, types become checks, shapes are made from the
-heap.
+"""VMShapeLower: store symbolic dimensions in a shape heap, check types, and make shapes from the heap.
 
     def main(x: R.Tensor((n, 4))):                heap = alloc_shape_heap(2)
         y = match_cast(x, R.Tensor((m, 4)))  →    check_tensor_info(x, 2, "float32", "...")
@@ -7,11 +6,10 @@ heap.
                                                   shape_func(heap)                  # heap[1] = heap[0] * 2
                                                   return f(make_shape(heap, 1, LOAD, 1))
 
-A slot belongs to one distinct expression of the function. A dimension is stored at its first sight; other
-expressions
-are computed by a generated loop function as soon as their variables are known, and compared then. Every check
-names the parameter, match_cast or return value that it is about. Of the parameters after `num_input`, the
-model's own, only those with symbolic dimensions are checked.
+Each distinct expression of the function has a slot. A dimension is stored when it first occurs. A generated
+loop function computes the other expressions as soon as their variables are known; then they are compared.
+Every check names the parameter, match_cast or return value that it belongs to. Of the model's own parameters
+(those after `num_input`), only those with symbolic dimensions are checked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The value of a scalar expression: the oracle for simplification and the core of the loop interpreter.
+"""Evaluate scalar expressions: the oracle for simplification and the core of the loop interpreter.
 
-Values are numpy scalars of the expression's dtype (arrays for vectors), so that wrap-around and rounding are
-the
-machine's.
+Values are numpy scalars of the expression's dtype (arrays for vectors), so wrap-around and
+rounding are those of the machine.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ Semantics:
 - Floats are IEEE 754 and are never reassociated. `min(a, b)` is a where a < b and else b, `max(a, b)` a where
   a > b and else b: the second operand where one is NaN.
 - All operands are evaluated, in no stated order. Exceptions: `and`/`or` may stop early, `if_then_else`
-evaluates one
-  branch only; `select` evaluates both.
+  evaluates one branch only. `select` evaluates both.
 - Both operands of a binary node have the same dtype; the operators in `prim.ops` insert casts.
 
 Over 450 lines: the nodes of scalar expressions, which the grammar above lists on one screen.

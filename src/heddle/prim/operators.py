@@ -1,8 +1,7 @@
 """Python's operators on scalar expressions. They call the functions of `prim.ops`, which fold constants.
 
-`==` builds a lazy comparison: it is true in Python exactly when both sides are the same object, and turns
-into an `EQ`
-node wherever an expression is expected. So expressions work as dictionary keys, by identity.
+`==` builds a lazy comparison. Its truth value in Python is object identity, so expressions can be dictionary
+keys. Where an expression is expected, it becomes an `EQ` node.
 """
 
 from __future__ import annotations

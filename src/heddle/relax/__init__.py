@@ -1,4 +1,4 @@
-"""The relax dialect: dataflow programs over tensors with symbolic shapes."""
+"""The Relax dialect: dataflow programs over tensors with symbolic shapes."""
 
 from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.nodes import BindingBlock, DataflowBlock, DataflowVar, MatchCast, SeqExpr, VarBinding

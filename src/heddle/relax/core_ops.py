@@ -1,7 +1,7 @@
-"""Operators of the dialect itself: closures, data types, references, devices, memory, the machine.
+"""The Relax operators that are not tensor computations: closures, data types, references, devices, memory and
+VM operations.
 
-They have no loops of their own: passes rewrite them, and at the end the virtual machine's code generator
-knows those that remain.
+They are not lowered to loops. Passes rewrite them; the VM code generator handles those that remain.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _reshape_result(ctx: Inference) -> Type:
 
 
 def _closure_type(ctx: Inference) -> Type:
-    """The function's type without the bound, last parameters, in the dimensions of what is bound."""
+    """Return the function's type without the bound (last) parameters, whose dimensions are substituted."""
     ty, bound = ctx.type_of(0), ctx.args[1]
     if not isinstance(ty, FuncType) or ty.params is None or not isinstance(bound, Tuple):
         return FuncType.opaque_func()
@@ -66,7 +66,7 @@ def _closure_type(ctx: Inference) -> Type:
 
 
 def declare() -> None:
-    """Put the operators of this file into the table."""
+    """Register the operators of this file in the operator table."""
     _declare_closures()
     _declare_data()
     _declare_references()
@@ -168,7 +168,7 @@ def _declare_references() -> None:
 
 
 def _on_target(ctx: Inference) -> Type:
-    """The argument's type on the device that the call names."""
+    """Return the argument's type, with the device that the call names."""
     ty = ctx.tensor(0)
     return TensorType(ty.shape, ty.dtype, ctx.attrs.dst_vdevice, ty.ndim)
 

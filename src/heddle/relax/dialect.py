@@ -1,4 +1,4 @@
-"""The record of the relax dialect."""
+"""Declare the Relax dialect."""
 
 from __future__ import annotations
 

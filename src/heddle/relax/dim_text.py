@@ -1,4 +1,4 @@
-"""Sizes written as text where no script is around them: `R.Tensor(("n", "n * 2"), "float32")` in Python."""
+"""Parse symbolic sizes given as text: `R.Tensor(("n", "n * 2"), "float32")` in Python."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 
 
 class NamedDims:
-    """Makes sizes of texts; a name is the same variable wherever it stands, and a new one for each object."""
+    """Converts texts to sizes. Equal names give the same variable, but each object has its own variables."""
 
     def __init__(self) -> None:
         self._vars: dict[str, PrimExpr] = {}
 
     def __call__(self, value: Any) -> Any:
-        """The size that a text says; anything else as it is. Raises: ParseError R0401."""
+        """Convert a text to a size; other values are returned unchanged. Raises: ParseError R0401."""
         if not isinstance(value, str):
             return value
         try:

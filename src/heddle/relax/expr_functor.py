@@ -1,4 +1,4 @@
-"""Visitors and mutators of Relax programs that users write, with TVM's method names.
+"""Base classes for user-written visitors and mutators of Relax programs, with TVM's method names.
 
     @mutator
     class AddToMultiply(PyExprMutator):
@@ -6,7 +6,7 @@
             call = self.visit_expr_post_order(call)
             return op.multiply(*call.args) if call.op == Op.get("relax.add") else call
 
-`visit_expr` calls the method of a node's class (`visit_call_`), whose default goes on below.
+`visit_expr` calls the method for a node's class (`visit_call_`). The default methods visit the children.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _METHODS: dict[type, str] = {
 
 
 class _Functor:
-    """Names the method of a node."""
+    """Maps nodes to visit methods."""
 
     def _name(self, expr: Any) -> str:
         if isinstance(expr, Var):
@@ -82,7 +82,7 @@ class _Functor:
         return (self.visit_dataflow_block_ if block.is_dataflow else self.visit_binding_block_)(block)
 
     def visit_var_def(self, var: Var) -> Any:
-        """Call the method for the place where a variable is defined."""
+        """Call the method for the definition of a variable."""
         return (self.visit_dataflow_var_def_ if var.is_dataflow else self.visit_var_def_)(var)
 
     def visit_constant_(self, op: Constant) -> Any:
@@ -116,14 +116,14 @@ class _Functor:
 
 
 class PyExprVisitor(_Functor):
-    """Visits a program for its effect."""
+    """Visits a program without changing it."""
 
     def visit_expr(self, expr: Expr) -> None:
         """Call the method of the expression's class."""
         getattr(self, self._name(expr))(expr)
 
     def _leaf(self, expr: Any) -> None:
-        """Nothing lies below."""
+        """A leaf has no children."""
 
     def _below(self, op: Any) -> None:
         for child in children(op):
@@ -153,8 +153,8 @@ class PyExprVisitor(_Functor):
 
 
 class PyExprMutator(_Functor):
-    """Makes a program anew. `builder_` is a BlockBuilder of the module: what methods emit there comes before
-    the binding that is being made. A function in which nothing changes stays the same object."""
+    """Rewrites a program. `builder_` is a BlockBuilder of the module: bindings that methods emit there come
+    before the binding that is being rewritten. A function without changes stays the same object."""
 
     def __init__(self, mod: IRModule | None = None) -> None:
         self.builder_ = BlockBuilder(mod)
@@ -162,13 +162,13 @@ class PyExprMutator(_Functor):
         self._bound: dict[Var, Expr] = {}
 
     def visit_expr(self, expr: Expr) -> Any:
-        """What the method of the expression's class gives, in normal form."""
+        """Return the result of the method for the expression's class, in normal form."""
         made = getattr(self, self._name(expr))(expr)
         is_nested = isinstance(made, (Function, SeqExpr, If))
         return made if is_nested or not self.builder_.scopes else self.builder_.value(made)
 
     def visit_expr_post_order(self, expr: Expr) -> Any:
-        """The expression with its parts visited, in normal form; its own method is not called."""
+        """Visit the children only, not the expression itself. Return the result in normal form."""
         if isinstance(expr, Constant):  # it has two methods, one of which calls the other
             return expr
         made = getattr(PyExprMutator, self._name(expr))(self, expr)
@@ -194,7 +194,7 @@ class PyExprMutator(_Functor):
         return self.builder_.normalize_function(made)
 
     def visit_with_new_scope(self, expr: Expr, params: Any = ()) -> Any:
-        """A body or branch, as a sequence with its own bindings."""
+        """Visit a body or branch. Return it as a sequence with its own bindings."""
         for param in params:
             self.builder_.names.reserve(param.name_hint)
         return self.visit_expr(expr if isinstance(expr, SeqExpr) else SeqExpr((), expr))
@@ -252,27 +252,27 @@ class PyExprMutator(_Functor):
         self._emit(binding, var)
 
     def with_type(self, var: Var, ty: Type) -> Var:
-        """The variable, or one with its name where the type is another."""
+        """Return the variable; if its type is another one, a new variable of the same name with type `ty`."""
         return var if var.ty is not None and structural_equal(var.ty, ty) else replace(var, ty=ty)
 
     def set_var_remap(self, vid: Var, var: Expr) -> None:
-        """What stands for a variable from now on."""
+        """Replace a variable from now on."""
         self._remap[vid] = var
 
     def get_var_remap(self, vid: Var) -> Any:
-        """What stands for a variable: itself where nothing was set."""
+        """Return the replacement of a variable; the variable itself if there is none."""
         return self._remap.get(vid, vid)
 
     def lookup_binding(self, var: Var) -> Expr | None:
-        """The value that a variable was bound to in the program that is being made."""
+        """Return the value to which a variable is bound in the new program."""
         return self._bound.get(var) or self.builder_.lookup_binding(var)
 
 
 def visitor(cls: type) -> type:
-    """Decorator of subclasses of PyExprVisitor, as in TVM."""
+    """Decorate a subclass of PyExprVisitor, as in TVM."""
     return cls
 
 
 def mutator(cls: type) -> type:
-    """Decorator of subclasses of PyExprMutator, as in TVM."""
+    """Decorate a subclass of PyExprMutator, as in TVM."""
     return cls

@@ -1,6 +1,6 @@
-"""The graph interpreter: functions run on numpy arrays, operators by their references.
+"""The graph interpreter: runs functions on numpy arrays with the reference implementations of operators.
 
-It is the oracle of graph passes, slow and plain. Loop functions in the module run on the loop interpreter,
+It is the (slow, simple) oracle of graph passes. Loop functions in the module run on the loop interpreter,
 so that a program can be executed at every stage of its way down to call_tir.
 """
 

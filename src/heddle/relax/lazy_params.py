@@ -1,4 +1,4 @@
-"""What the lazy passes share: values that are fetched before their first use, or given away once known."""
+"""The rewriter of the lazy passes: fetch parameters before their first use, and hand over results early."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from heddle.prim.substitute import free_vars
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
 
 Fetch = Callable[[int, str], Expr]
-"""The call that fetches the model's parameter of a number and a name."""
+"""Returns the call that fetches a parameter, from the parameter's number and name."""
 Give = Callable[[int, Expr], Expr]
-"""The call that gives away a result of a number."""
+"""Returns the call that hands over a result, from the result's number and value."""
 
 
 def num_call_inputs(func: Function) -> int:
-    """The parameters that a lazy function keeps: none, where the function does not say."""
+    """Return the number of parameters that stay parameters (`num_input`); 0 if it is not stated."""
     return num_inputs(func) if NUM_INPUT in func.attrs else 0
 
 
 class LazyRewriter(BindingRewriter):
-    """Rewrites one function. `fetch` or `give` may be None, which leaves parameters or results alone."""
+    """Rewrites one function. With `fetch` None, parameters stay; with `give` None, results stay."""
 
     def __init__(self, mod: IRModule, func: Function, fetch: Fetch | None, give: Give | None) -> None:
         super().__init__(mod)
@@ -45,7 +45,7 @@ class LazyRewriter(BindingRewriter):
         self._results: dict[Var, list[int]] = {}
 
     def rewritten(self, added: tuple[Var, ...]) -> Function:
-        """The function with `added` parameters after its inputs, in place of those that are fetched."""
+        """Return the function with the parameters `added` after its inputs, instead of the fetched ones."""
         func, count = self._func, num_call_inputs(self._func)
         kept = func.params[:count] if self._fetch is not None else func.params
         params = (*kept[:count], *added, *kept[count:])
@@ -89,7 +89,7 @@ class LazyRewriter(BindingRewriter):
         return self.leaf(Tuple(()))
 
     def _outputs(self, body: SeqExpr) -> tuple[Expr, ...]:
-        """The results one by one, where the last tuple is written out."""
+        """Return the fields of the result if it is an explicit tuple, else the result alone."""
         result = body.body
         for binding in body.bindings():
             if binding.var is result and isinstance(binding.value, Tuple):
@@ -99,7 +99,7 @@ class LazyRewriter(BindingRewriter):
     # ---- fetching
 
     def _expect(self, params: tuple[Var, ...]) -> None:
-        """Number the parameters, and the items of those that are tuples."""
+        """Number the parameters and the items of tuple parameters."""
         number = 0
         for param in params:
             ty = type_of(param)
@@ -114,7 +114,7 @@ class LazyRewriter(BindingRewriter):
             self.renamed[param] = Tuple(tuple(items), TupleType(ty.fields))
 
     def _item_var(self, param: Var, index: int, ty: Type) -> Var:
-        """The variable that the function binds to an item of a tuple, or a new one."""
+        """Return the variable to which the function binds a tuple item, or a new variable."""
         for binding in body_of(self._func).bindings():
             value = binding.value
             if isinstance(value, TupleGetItem) and value.tuple_value is param and value.index == index:
@@ -122,7 +122,7 @@ class LazyRewriter(BindingRewriter):
         return Var(f"{param.name_hint}_{index}", ty)
 
     def _is_part_of_pending(self, binding: Binding) -> bool:
-        """`w = params[0]`: the item is fetched when something needs it."""
+        """Whether a binding has the form `w = params[0]`. The item is fetched when it is first needed."""
         value = binding.value
         if not isinstance(value, TupleGetItem):
             return False
@@ -135,7 +135,7 @@ class LazyRewriter(BindingRewriter):
         return True
 
     def _load_for(self, value: Expr, ty: Type) -> None:
-        """Fetch what a value needs: variables, and those that give its symbolic dimensions."""
+        """Fetch the parameters that a value uses, and those that define its symbolic dimensions."""
         while True:
             whole = self.substitute(value)
             needed: set[Any] = {node for node in walk(whole) if isinstance(node, Var)}

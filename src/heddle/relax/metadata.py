@@ -1,4 +1,4 @@
-"""Constants beside script text: what `metadata[k]` in it means.
+"""Constants that are stored beside script text, which refers to them as `metadata[k]`.
 
     metadata = [R.raw_const("float32", (64, 3), "zcxMPQ..."), ...]      the bytes, little-endian, in base64
     metadata = R.weights("model.weights")                               or a file in the text's folder
@@ -33,7 +33,7 @@ NAME, FILE_WORD = "metadata", "weights"
 
 
 def embedded_metadata(constants: Sequence[Tensor]) -> str:
-    """The statement that a text with these constants begins with; nothing where there are none."""
+    """Return the statement that defines `metadata` at the start of a script; "" without constants."""
     if not constants:
         return ""
     rows = [
@@ -52,7 +52,7 @@ def _text(data: Tensor) -> str:
 
 
 def raw_const(dtype: str, shape: Sequence[int], data: str) -> Constant:
-    """A constant from its bytes in base64. Raises: UsageError R0403 for bytes that do not fit."""
+    """Make a constant from base64 data. Raises: UsageError R0403 if its length does not match."""
     element = DataType(dtype)
     sizes = tuple(int(size) for size in shape)
     try:
@@ -69,19 +69,19 @@ def raw_const(dtype: str, shape: Sequence[int], data: str) -> Constant:
 
 
 def write_weights(path: str | os.PathLike[str], constants: Sequence[Tensor]) -> None:
-    """Write constants for `metadata = R.weights(...)`. Raises: UsageError S0101."""
+    """Write the file for `metadata = R.weights(...)`. Raises: UsageError S0101."""
     write_artefact(path, write_constants(constants))
 
 
 def weights_statement(path: Path) -> str:
-    """The statement of a text beside whose file `path` lies."""
+    """Return the `metadata` statement for a script that is in the same folder as the file `path`."""
     return f"{NAME} = R.{FILE_WORD}({path.name!r})\n\n"
 
 
 def read_weights(folder: Path | None, name: Any) -> list[Constant]:
-    """The constants of a file in the text's own folder.
+    """Return the constants of a file in the script's folder.
 
-    Raises: UsageError R0403 where the name is no plain one or the text has no folder, S0102; FormatError
+    Raises: UsageError R0403 if the name contains a path or the script has no folder, S0102; FormatError
     F01.. for a damaged file.
     """
     if not isinstance(name, str) or not name or name in (".", "..") or Path(name).name != name:
@@ -99,7 +99,7 @@ def read_weights(folder: Path | None, name: Any) -> list[Constant]:
 
 
 class NoMetadata(Sequence[Any]):
-    """Stands for `metadata` in a text that came without it."""
+    """Stands for `metadata` in a script that does not define it."""
 
     def __len__(self) -> int:
         return 0

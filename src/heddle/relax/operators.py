@@ -1,6 +1,6 @@
-"""What Python's operators build of Relax expressions: `x + y` is `relax.add(x, y)`.
+"""Python operators on Relax expressions: `x + y` is `relax.add(x, y)`.
 
-A number must be made a constant first, as in TVM: nothing says which element type it should have.
+A Python number must be converted to a constant first, as in TVM, because its dtype is not known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph functions from script text: what `relax.print` writes, and what users write by hand."""
+"""Parse graph functions from script text that `relax.print` or a user wrote."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _metadata(constants: Sequence[Any] | None) -> dict[str, Any]:
 
 
 class FunctionParser(ScalarParser):
-    """Parses `@R.function` definitions of one module."""
+    """Parses the `@R.function` definitions of one module."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class FunctionParser(ScalarParser):
     # ---- functions
 
     def signature(self, node: ast.FunctionDef) -> FuncType:
-        """The type of a function, from its annotations alone."""
+        """Return the type of a function from its annotations, without its body."""
         with self.scope():
             params = tuple(self._parameter_type(arg) for arg in node.args.args)
             ret = self._signature_type(node.returns) if node.returns is not None else AnyType()
@@ -82,7 +82,7 @@ class FunctionParser(ScalarParser):
         return True if option is None else bool(self.eval(option))
 
     def parse(self, node: ast.FunctionDef, is_global: bool = True) -> Function:
-        """The function of a definition, in normal form. Raises: ParseError or IRTypeError with the place."""
+        """Parse a function and bring it into normal form. Raises: ParseError, IRTypeError with the span."""
         private = not is_global or bool(decorator_of(node)[1].get("private"))
         with self.scope(), at(self.span(node)):
             self._define_numbers(node)
@@ -234,7 +234,7 @@ class FunctionParser(ScalarParser):
         self.define(name, var)
 
     def _claim(self, who: str, stated: Type, known: Type) -> None:
-        """Raises: IRTypeError R0307 where a stated type is false whatever the value is."""
+        """Check a stated type. Raises: IRTypeError R0307 if no value of the known type can have it."""
         claim = Claim(who, stated, known)
         if claim.check(self.builder.analyzer) is BaseCheck.FAIL_L0:
             raise IRTypeError(R0307, str(claim))
@@ -276,7 +276,7 @@ class FunctionParser(ScalarParser):
         self._outputs.pop()
 
     def _output_names(self, node: ast.With) -> set[str]:
-        """The names in the block's `R.output(...)`: their variables are seen outside the block."""
+        """Return the names in the block's `R.output(...)`. These variables are visible outside the block."""
         last = node.body[-1]
         call = last.value if isinstance(last, ast.Expr) else None
         if not (isinstance(call, ast.Call) and self.eval(call.func) is script.output):
@@ -306,7 +306,7 @@ class FunctionParser(ScalarParser):
         self._bind(target.id, If(condition, *branches), ty)
 
     def _local_function(self, node: ast.FunctionDef) -> None:
-        """A closure; its name is known inside it, so that it may recurse."""
+        """Parse a local function. Its name is visible inside it, so that it may recurse."""
         var = Var(node.name, self.signature(node))
         self.define(node.name, var)
         func = self.parse(node, is_global=False)
@@ -328,7 +328,7 @@ class FunctionParser(ScalarParser):
         return super().eval_Attribute(node)
 
     def eval_Subscript(self, node: ast.Subscript) -> Any:
-        """`value[index]`: an item of a tuple that the graph computes; of anything else as in Python."""
+        """Evaluate `value[index]`: an item of a tuple in the graph, or Python indexing of other values."""
         owner = self.eval(node.value)
         if isinstance(owner, Expr) and not isinstance(owner, (Tuple, PrimExpr)):
             return TupleGetItem(owner, int(self.eval(node.slice)))

@@ -1,4 +1,4 @@
-"""Graph functions as script text; `relax.parser` reads it back to an equal structure.
+"""Print graph functions as script text, which `relax.parser` parses to a structurally equal function.
 
 Constants of more than a few elements are written `metadata[k]`; the printer collects them in `constants`, and
 the parser takes them from there.
@@ -37,7 +37,7 @@ from heddle.support.text import TextBuilder
 from heddle.tir.print_expr import ExprPrinter, Names, quote
 
 INLINE_ELEMENTS = 8
-"""Constants of up to this many elements are written into the text."""
+"""Constants of up to this many elements are printed inline."""
 
 
 class TypePrinter(ExprPrinter):
@@ -109,7 +109,7 @@ class TypePrinter(ExprPrinter):
 
 
 class RelaxPrinter(TypePrinter):
-    """Writes graph functions into `out`."""
+    """Prints graph functions to `out`."""
 
     def __init__(self, names: Names | None = None, constants: list[Any] | None = None) -> None:
         super().__init__(names)
@@ -127,7 +127,7 @@ class RelaxPrinter(TypePrinter):
     def function(
         self, func: Function, name: str, private: bool = False, refers_to_module: bool = False
     ) -> None:
-        """Write a function under a name, with its decorator."""
+        """Print a function with its name and decorator."""
         options = [
             text for text in ("private=True" if private else "", "" if func.is_pure else "pure=False") if text
         ]
@@ -231,7 +231,7 @@ class RelaxPrinter(TypePrinter):
         return text if text.startswith("metadata") else f"R.const({text}, {quote(node.data.dtype)})"
 
     def _constant_value(self, node: Constant) -> str:
-        """A literal, or where the parser finds the value."""
+        """Return a literal, or a reference to `metadata`."""
         data = np.asarray(node.data.numpy())
         if data.size <= INLINE_ELEMENTS and data.dtype.kind in "biuf" and (data.size or data.ndim == 1):
             return self._literal(data)
@@ -267,7 +267,7 @@ class RelaxPrinter(TypePrinter):
         return f"R.op({quote(node.name)})"
 
     def visit_AnyDim(self, node: PrimExpr) -> str:
-        """A size of Relay's that is not known: it stands in messages, and has no text that parses."""
+        """An unknown size of Relay. It appears only in messages; the text cannot be parsed."""
         return "?"
 
     def visit_Call(self, node: Any) -> str:

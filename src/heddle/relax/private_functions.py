@@ -1,4 +1,4 @@
-"""What a pass may do to a function's signature: private functions are seen by the module's calls alone."""
+"""Change signatures of private functions. Only calls inside the module can see them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from heddle.ir.visitor import walk
 
 
 def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
-    """Private graph functions that are only called, never used as values."""
+    """Return the private graph functions that are only called and never used as values."""
     private = {
         var: func
         for var, func in mod.functions.items()
@@ -30,7 +30,7 @@ CallRewrite = Callable[[BindingRewriter, Call], Expr]
 
 
 class CallSites(BindingRewriter):
-    """Rewrites the calls of some functions, each by its own rule."""
+    """Rewrites calls of given functions; each function has its own rule."""
 
     def __init__(self, mod: IRModule, rules: Mapping[GlobalVar, CallRewrite]) -> None:
         super().__init__(mod)
@@ -45,7 +45,7 @@ class CallSites(BindingRewriter):
 def with_new_signatures(
     mod: IRModule, functions: Mapping[GlobalVar, Function], rules: Mapping[GlobalVar, CallRewrite]
 ) -> IRModule:
-    """The module with some functions replaced, and all calls of them rewritten."""
+    """Replace functions of the module, and rewrite all calls of them."""
     if not functions:
         return mod
     changed = mod.with_functions({var: functions.get(var, func) for var, func in mod.functions.items()})

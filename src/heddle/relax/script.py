@@ -1,7 +1,7 @@
-"""The namespace `R` of scripts: types, the words of graph functions, and every operator by its name.
+"""The namespace `R` of scripts: types, keywords of graph functions, and all operators by name.
 
-`R.add`, `R.nn.conv2d` and the like are looked up in the operator table, so an operator is in scripts as soon
-as it is declared. Import it as a module: `from heddle.script import relax as R`.
+Operators such as `R.add` and `R.nn.conv2d` are looked up in the operator table, so every declared operator is
+available in scripts. Import it as a module: `from heddle.script import relax as R`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,13 @@ is_script_namespace = True
 
 @frozen
 class TypeWord:
-    """A type still to be built: its dimensions may be strings, which `build` turns into expressions with
-    `dim`."""
+    """A type whose dimensions may still be strings. `build` converts them to expressions with `dim`."""
 
     build: _Function[[Dim], Type]
     options: _Function[..., TypeWord] | None = None
 
     def __call__(self, *args: _Value, **kwargs: _Value) -> TypeWord:
-        """`R.Tensor` alone is a type too; with arguments it is a more precise one."""
+        """Make a more precise type: `R.Tensor` alone is a type too."""
         assert self.options is not None
         return self.options(*args, **kwargs)
 
@@ -105,7 +104,7 @@ Any = Object = _any()
 
 
 def Prim(dtype: str = "int64", value: _Value = None) -> TypeWord:
-    """A scalar; `value` names the symbolic variable that it gives, or states what it equals."""
+    """A scalar type. `value` names a symbolic variable for the scalar, or an expression that it equals."""
 
     def build(dim: Dim) -> Type:
         stated = None if value is None else as_expr(dim(value), dtype)
@@ -156,52 +155,52 @@ call_pure_packed = PackedCallWord(True)
 
 
 def dataflow() -> DataflowFrame:
-    """`with R.dataflow():`, a block of bindings without effects."""
+    """Begin a dataflow block, `with R.dataflow():`. Its bindings have no side effects."""
     return DataflowFrame()
 
 
 def output(*_vars: _Value) -> OutputWord:
-    """`R.output(a, b)`: the variables of a dataflow block that are seen outside of it."""
+    """Declare the variables of a dataflow block that are visible outside it: `R.output(a, b)`."""
     return OutputWord()
 
 
 def func_attr(values: dict[str, _Value]) -> FuncAttrs:
-    """`R.func_attr({...})`: attributes of the function."""
+    """Set attributes of the function: `R.func_attr({...})`."""
     return FuncAttrs(values)
 
 
 def match_cast(value: _Value, ty: _Value) -> MatchCastWord:
-    """`R.match_cast(value, type)`: the value, checked against the type when the program runs."""
+    """Check at run time that a value has a type, and return it: `R.match_cast(value, type)`."""
     return MatchCastWord(value, ty)
 
 
 def shape(values: _Value) -> Expr:
-    """A shape as a value: `R.shape([n, 4])`."""
+    """Make a shape value: `R.shape([n, 4])`."""
     return shape_expr(values)
 
 
 def prim_value(value: _Value) -> PrimExpr:
-    """A number as a value of the graph; a Python int is an int64."""
+    """Make a scalar value of the graph. A Python int becomes an int64."""
     return as_expr(value, "int64" if type(value) is int else None)
 
 
 def str_(value: _Value) -> StringImm:
-    """A text as a value of the graph."""
+    """Make a string value of the graph."""
     return StringImm(value)
 
 
 def dtype_(value: _Value) -> DataTypeImm:
-    """An element type as a value of the graph."""
+    """Make a dtype value of the graph."""
     return DataTypeImm(value)
 
 
 def tuple_(*fields: _Value) -> Expr:
-    """A tuple of values of the graph."""
+    """Make a tuple of values of the graph."""
     return graph_expr(list(fields))
 
 
 def op(name: str) -> Op:
-    """The operator of a full name, such as "relax.add". Raises: MissingNameError S0202."""
+    """Return the operator with a full name such as "relax.add". Raises: MissingNameError S0202."""
     return Op.get(name)
 
 

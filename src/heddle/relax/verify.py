@@ -1,8 +1,8 @@
-"""The rules of graph functions, as findings.
+"""Verify graph functions: return the violated rules as findings.
 
-Every variable is defined before its use and once; symbolic dimensions too; arguments are leaves (the normal
-form); dataflow blocks are pure and hold no control flow; a pure function calls nothing impure; every
-expression has a type; no stated type is false (`graph.claims`), and conditions are scalars.
+Every variable and symbolic dimension is defined once, and before its use; arguments are leaves (the normal
+form); dataflow blocks are pure and have no control flow; a pure function calls nothing impure; every
+expression has a type; no stated type is provably wrong (`graph.claims`); conditions are scalars.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ def _is_null(expr: Expr) -> bool:
 
 
 def well_formed(mod: IRModule | Function) -> bool:
-    """Whether a module or function keeps the rules of the dialect."""
+    """Whether a module or function obeys the rules of the dialect."""
     if isinstance(mod, Function):
         return not verify_graph_function(mod, IRModule())
     graphs = [func for func in mod.functions.values() if func.dialect == "relax"]

@@ -1,5 +1,6 @@
-"""What a compiled program needs to run: dtypes, devices, tensors, packed functions, modules, artefacts,
+"""Runtime objects that compiled programs use: dtypes, devices, tensors, packed functions, modules, files and
 threads.
 
-The public names of this package stand in `heddle.facade.table`; asking for one loads its module.
+`heddle.facade.table` lists the public names of this package. A name's module is imported when the name is
+first used.
 """

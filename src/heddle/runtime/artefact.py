@@ -1,4 +1,4 @@
-"""The one-file format: a checked table of named sections.
+"""Read and check the one-file format of compiled programs: a table of named sections with digests.
 
     offset  0  magic  b"HEDDLE\\0\\1"            8  u32 version, u32 number of sections
            16  u64 length of the table          24  u64 length of the file
@@ -6,19 +6,24 @@
            64  table: per section  u64 length of the name, name, u64 offset, u64 length, 32-byte digest
                sections, each at a multiple of 64, zero bytes between
 
-Digests are blake2b. Integers are little-endian. Sections lie in table order and do not overlap, so a file has
-one reading. Everything is checked before it is used: a malformed file gives a FormatError with a byte offset,
-and no allocation is larger than the file. Head and table are checked when a file is opened, a section when it
-is taken: of several variants, only the one that is loaded is read. Sections are views of the mapped file;
-constants are used where they lie. A file that another process shortens while it is mapped kills the reader
-(SIGBUS): replace files, as our writer does.
+Digests are BLAKE2b. Integers are little-endian. Sections lie in table order and do not overlap, so there is
+only one way to read a file.
 
-What the sections are called is said in `heddle.runtime.module` (one program) and
-`heddle.runtime.variant_table` (several variants of one).
+Everything is checked before it is used. A malformed file raises FormatError with a byte offset, and no
+allocation is larger than the file. The header and the table are checked when a file is opened. A section is
+checked when it is taken from the table. If a file holds several variants of a program, only the sections of
+the loaded variant are read.
 
-Version 2 added the memory scopes and the line table of a program, and the number of the native interface that
-kernels were compiled for. Version 3 added variants, and what kernels need of a processor; its digest of the
-table covers the bytes before it too. Files of the older versions are read.
+Sections are views of the memory-mapped file. Constants are used in place, without a copy. If another process
+truncates the file while it is mapped, the reading process dies (SIGBUS). Replace such a file instead of
+writing into it, as `write_artefact` does.
+
+`heddle.runtime.module` defines the names of the sections for one program, `heddle.runtime.variant_table`
+those for several variants.
+
+Version 2 added the memory scopes and the line table of a program, and the version of the native interface
+that kernels were compiled for. Version 3 added variants and the processor features that kernels need; its
+table digest also covers the header. Files of older versions are still read.
 """
 
 from __future__ import annotations
@@ -38,7 +43,7 @@ from heddle.support.reading import open_file
 
 MAGIC = b"HEDDLE\0\1"
 VERSION, OLDEST_VERSION = 3, 1
-"""What is written, and what is still read."""
+"""The version that is written, and the versions that can be read."""
 ALIGN_BYTES = 64
 HEAD = struct.Struct("<8sIIQQ32s")
 START = struct.Struct("<8sIIQQ")  # the head without the digest
@@ -47,7 +52,7 @@ _DIGEST_BYTES = 32
 
 
 def digest_of(data: bytes | memoryview) -> bytes:
-    """What a file has for its head and each section: BLAKE2b of 32 bytes."""
+    """Return the digest that a file stores for its header and for each section: BLAKE2b, 32 bytes."""
     return blake2b(data, digest_size=_DIGEST_BYTES).digest()
 
 
@@ -57,7 +62,9 @@ def _aligned(offset: int) -> int:
 
 @frozen
 class Section:
-    """A named part of a file. `offset` is its place there, for messages; `version` is the file's."""
+    """A named part of a file. `offset` is its position in the file (for messages). `version` is the file's
+    format version.
+    """
 
     name: str
     data: memoryview
@@ -65,17 +72,17 @@ class Section:
     version: int = VERSION
 
     def reader(self) -> Reader:
-        """What takes the section's bytes apart."""
+        """Return a reader for the bytes of the section."""
         return Reader(self.data, self.name, self.offset)
 
 
 def table_bytes_of(sections: Mapping[str, bytes | memoryview]) -> int:
-    """The length of the table of these sections."""
+    """Return the length in bytes of the table for these sections."""
     return sum(8 + len(name.encode()) + ENTRY_TAIL.size for name in sections)
 
 
 def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int]:
-    """Where in the file each section will begin."""
+    """Return the file offset of each section, by name."""
     offsets, free = {}, HEAD.size + table_bytes_of(sections)
     for name, data in sections.items():
         offsets[name] = _aligned(free)
@@ -94,9 +101,10 @@ def _map_file(path: str | os.PathLike[str]) -> memoryview:
 
 
 def map_descriptor(descriptor: int) -> memoryview:
-    """The bytes of an open file. A program that writes into a constant changes its own copy, never the file.
+    """Map an open file into memory, copy-on-write: a program that writes into a constant never changes the
+    file.
 
-    Raises: OSError and ValueError where the system does not map it.
+    Raises: OSError or ValueError if the system cannot map the file.
     """
     if os.fstat(descriptor).st_size == 0:
         return memoryview(b"")
@@ -104,9 +112,9 @@ def map_descriptor(descriptor: int) -> memoryview:
 
 
 class SectionTable(Mapping[str, Section]):
-    """The sections of a file whose head and table are right. Taking a section checks its bytes.
+    """The sections of a file whose header and table were checked. Indexing with a name checks that section.
 
-    Taking raises: FormatError F0104 where the bytes are not those that were written.
+    Raises: FormatError F0104 on indexing, if the digest of the section does not match.
     """
 
     def __init__(self, rows: Mapping[str, tuple[Section, bytes]], is_authentic: bool = False) -> None:
@@ -133,32 +141,33 @@ class SectionTable(Mapping[str, Section]):
         return len(self._rows)
 
     def size_bytes(self, name: str) -> int:
-        """The length of a section, which is not looked into."""
+        """Return the length of a section in bytes, without reading the section."""
         return len(self._rows[name][0].data)
 
 
 def open_artefact(path: str | os.PathLike[str], is_authentic: bool = False) -> SectionTable:
-    """Map a file and check its head and its table; sections are not checked where the file is known to be
-    authentic.
+    """Map a file and check its header and table. With `is_authentic` (the bytes were verified in another
+    way), section digests are not checked later.
 
-    Raises: UsageError S0102 where it cannot be read; FormatError F0101 (another format), F0102 (version),
+    Raises: UsageError S0102 if the file cannot be read; FormatError F0101 (another format), F0102 (version),
     F0103 (truncated), F0104 (damaged).
     """
     return section_table(_map_file(path), is_authentic)
 
 
 def read_artefact(path: str | os.PathLike[str]) -> dict[str, Section]:
-    """Map a file and check all of it. Raises: as `open_artefact`."""
+    """Map a file and check all of its sections. Raises: as `open_artefact`."""
     return dict(open_artefact(path))
 
 
 def parse_artefact(data: memoryview) -> dict[str, Section]:
-    """The sections of an artefact's bytes, all checked. Raises: FormatError as `open_artefact`."""
+    """Parse the bytes of an artefact and check all sections. Raises: FormatError as `open_artefact`."""
     return dict(section_table(data))
 
 
 def section_table(data: memoryview, is_authentic: bool = False) -> SectionTable:
-    """The sections of an artefact's bytes, which are not checked where the bytes are known to be authentic.
+    """Parse the header and table of an artefact's bytes. With `is_authentic`, section digests are not checked
+    later.
 
     Raises: FormatError as `open_artefact`.
     """
@@ -210,7 +219,7 @@ def _read_table(
 
 
 def require(sections: Mapping[str, Section], name: str) -> Section:
-    """The section `name`. Raises: FormatError F0105 where it is missing."""
+    """Return the section `name`. Raises: FormatError F0105 if it is missing."""
     found = sections.get(name)
     if found is None:
         raise FormatError(F0105, f"artefact has no section {name!r}")

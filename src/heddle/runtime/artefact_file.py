@@ -1,4 +1,4 @@
-"""Writing the one-file format (`heddle.runtime.artefact`) to a file."""
+"""Write the one-file format (`heddle.runtime.artefact`) to a file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ _MANY_BYTES = 8 << 20
 def artefact_pieces(
     sections: Mapping[str, bytes | memoryview], has_digests: bool = True
 ) -> Iterator[bytes | memoryview]:
-    """The bytes of an artefact, in order. Whoever vouches for the bytes in another way, and reads them as
-    authentic ones, needs no digests of the sections: they take a second for each GB."""
+    """Yield the bytes of an artefact in file order. Pass `has_digests=False` if the bytes are authenticated
+    in another way and will be read as authentic. Digests of sections take about one second per GB.
+    """
     offsets = section_offsets(sections)
     digests = _digests(list(sections.values())) if has_digests else [b""] * len(sections)
     table, end = b"", HEAD.size + table_bytes_of(sections)
@@ -52,7 +53,9 @@ def _digests(parts: Sequence[bytes | memoryview]) -> list[bytes]:
 
 
 def write_artefact(path: str | os.PathLike[str], sections: Mapping[str, bytes | memoryview]) -> None:
-    """Write a whole artefact or nothing. Raises: UsageError S0101 where the path cannot be written."""
+    """Write an artefact to `path` atomically: the whole file or nothing. Raises: UsageError S0101 if the path
+    cannot be written.
+    """
     with atomic_writer(path) as file:
         for piece in artefact_pieces(sections):
             file.write(piece)

@@ -1,4 +1,4 @@
-"""Diagnostic codes of the runtime room: values, devices, tensors, packed functions, modules, artefacts."""
+"""Diagnostic codes of the runtime: values, devices, tensors, packed functions, modules and files."""
 
 from heddle.support.diagnostics import declare_code
 

@@ -1,4 +1,4 @@
-"""Values of data types, and references, as values of a running program."""
+"""Runtime values of algebraic data types, and references."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from heddle.support.diagnostics import TrapTypeError
 
 @dataclass(slots=True, eq=False, repr=False)
 class ConstructorValue:
-    """A value of a data type: `tag` says which constructor made it, `fields` what of. `constructor` is None
-    where nobody said which one the tag means."""
+    """A value of an algebraic data type: `tag` is the number of its constructor, `fields` are the
+    constructor's arguments. `constructor` is None if the caller did not say which constructor the tag belongs
+    to.
+    """
 
     tag: int
     fields: tuple[Any, ...]
@@ -28,24 +30,27 @@ class ConstructorValue:
         return len(self.fields)
 
     def __repr__(self) -> str:
-        """The constructor and what its fields are: a list may be too long to be shown."""
+        """Show the constructor and the types of the fields. The values are not shown, because a list may be
+        very long.
+        """
         name = self.constructor.name_hint if self.constructor is not None else f"tag {self.tag}"
         return f"{name}({', '.join(type(item).__name__ for item in self.fields)})"
 
 
 class Cell(Protocol):
-    """Memory of a machine's that a reference stands for."""
+    """Memory of a virtual machine that holds the value of a `RefValue`."""
 
     def read(self) -> Any:
-        """The value that is there."""
+        """Return the value that is stored."""
 
     def write(self, value: Any) -> None:
-        """Put a value there."""
+        """Store a value."""
 
 
 class RefValue:
-    """A reference; all who have it see what is written. `cell` is None until the reference is passed to
-    machine code, which keeps what it holds in memory of its own from then on."""
+    """A mutable reference. All holders of the reference see each write. `cell` is None until the reference is
+    passed to machine code; from then on the value is kept in memory of the machine.
+    """
 
     __slots__ = ("_held", "cell")
 
@@ -55,7 +60,7 @@ class RefValue:
 
     @property
     def value(self) -> Any:
-        """What the reference holds now."""
+        """The value that the reference holds now."""
         return self._held if self.cell is None else self.cell.read()
 
     @value.setter
@@ -66,7 +71,7 @@ class RefValue:
             self.cell.write(value)
 
     def move(self, cell: Cell) -> None:
-        """Let the reference stand for memory that holds its value already."""
+        """Keep the value in `cell` from now on. The cell already holds the value."""
         self._held, self.cell = None, cell
 
 
@@ -76,11 +81,13 @@ def map_values(
     sequence: Callable[[Iterable[Any]], Any] = tuple,
     constructors: Mapping[int, Any] = MappingProxyType({}),
 ) -> Any:
-    """The value with everything in its data types, tuples and lists converted; tuples and lists become
-    `sequence`, and values of data types get the constructors of their tags. Parts that do not change stay
-    the same objects, and what is shared stays shared. Raises: TrapTypeError U0407, U0408.
+    """Convert every leaf of a nested value (data types, tuples and lists).
 
-    A long list is nested as deeply as it is long: this works from the inside out, with a stack of its own.
+    Tuples and lists become `sequence`. Values of data types get the constructor that `constructors` has for
+    their tag. Unchanged parts stay the same objects, and shared parts stay shared. The traversal is
+    iterative, because a linked list is as deeply nested as it is long.
+
+    Raises: TrapTypeError U0407 for a value that contains itself, U0408 for fields that are malformed.
     """
     done: dict[int, Any] = {}
     for top in inside_out(value, _parts):
@@ -100,9 +107,9 @@ def map_values(
 
 
 def inside_out(value: Any, parts: Callable[[Any], Sequence[Any] | None]) -> Iterator[Any]:
-    """The value and all that it is made of, each once, and after its parts.
+    """Yield a value and all of its parts, each once, parts before the values that contain them.
 
-    Raises: TrapTypeError U0407 for a value that is among its own parts.
+    Raises: TrapTypeError U0407 for a value that contains itself.
     """
     done: set[int] = set()
     around: set[int] = set()  # what the value on top of `todo` is a part of
@@ -124,7 +131,7 @@ def inside_out(value: Any, parts: Callable[[Any], Sequence[Any] | None]) -> Iter
 
 
 def _parts(value: Any) -> Sequence[Any] | None:
-    """What a value is made of; None for what is no value of a data type, tuple or list."""
+    """Return the parts of a value; None for a leaf (not a data type, tuple or list)."""
     if isinstance(value, ConstructorValue):
         return _checked_fields(value)
     return value if isinstance(value, (tuple, list)) and not isinstance(value, Shape) else None

@@ -1,4 +1,4 @@
-"""Devices: a kind (DLPack's and TVM's numbering) and an index."""
+"""Devices: a device type (numbered as in DLPack and TVM) and an index."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ _NAMES = {number: name for name, number in DEVICE_TYPES.items()}
 
 
 class Device:
-    """A kind of device and its index; equal and hashed by both. Interned, so `is` works as well.
+    """A device type and a device index. Devices are interned: equal devices are the same object, so `is`
+    works.
 
-    `Device(1, 0)`, `cpu(0)` and `device("cpu", 0)` are the same object. Constructing one does not claim that
-    the hardware is there: see `exist`.
+    `Device(1, 0)`, `cpu(0)` and `device("cpu", 0)` are the same object. A Device may name hardware that does
+    not exist; see `exist`.
+
+    Raises: UsageError U0201 for an unknown device type or a negative index.
     """
 
     __slots__ = ("device_id", "device_type")
@@ -60,34 +63,37 @@ class Device:
 
     @property
     def index(self) -> int:
-        """Its number among devices of its kind, from 0."""
+        """The device's number among devices of its type, from 0."""
         return self.device_id
 
     @property
     def type(self) -> str:
-        """The kind's name, without the index."""
+        """The name of the device type, without the index."""
         return _NAMES[self.device_type % RPC_SESSION_MASK]
 
     @property
     def exist(self) -> bool:
-        """Whether this process can allocate memory there."""
+        """Whether the device is present, so that this process can allocate memory on it."""
         found = DEVICE_APIS.get(self.device_type)
         return found is not None and found.exists(self.device_id)
 
     @property
     def api(self) -> DeviceApi:
-        """What devices of its type can do. Raises: UsageError U0202 where the device cannot be reached."""
+        """The `DeviceApi` of the device type. Raises: UsageError U0202 if the device cannot be reached."""
         return api_of_type(self.device_type, self.device_id, str(self))
 
     @property
     def is_host(self) -> bool:
-        """Whether the host reads and writes its memory; not so where the device cannot be reached."""
+        """Whether the host can read and write the device's memory directly. False if the device type is not
+        available.
+        """
         found = DEVICE_APIS.get(self.device_type)
         return found is not None and found.is_host
 
     def sync(self, stream: int | None = None) -> None:
-        """Wait for the device's pending work, or that of one stream. The CPU has none: kernels return when
-        they are done."""
+        """Wait for the device's pending work, or for the work of one stream. Does nothing on the CPU, where
+        kernels have finished when they return.
+        """
         if self.device_type != CPU:
             self.api.synchronise(self.device_id, stream)
 
@@ -107,9 +113,10 @@ class Device:
 
 
 def device(kind: str | int | Device, index: int | None = None) -> Device:
-    """A device from its name (`"cpu"`, `"cuda:1"`) or number.
+    """Return the device with a name (`"cpu"`, `"cuda:1"`) or a DLPack device type number.
 
-    Raises: UsageError U0201 for an unknown name.
+    `index` overrides the number in the name; the default is 0. Raises: UsageError U0201 for an unknown
+    device.
     """
     if isinstance(kind, Device):
         return kind
@@ -124,45 +131,45 @@ def device(kind: str | int | Device, index: int | None = None) -> Device:
 
 
 def cpu(index: int = 0) -> Device:
-    """The host."""
+    """The host's processor. All indices denote the same memory."""
     return Device(1, index)
 
 
 def cuda(index: int = 0) -> Device:
-    """A device of kind "cuda", by number."""
+    """The CUDA device with this index."""
     return Device(2, index)
 
 
 def opencl(index: int = 0) -> Device:
-    """A device of kind "opencl", by number."""
+    """The OpenCL device with this index."""
     return Device(4, index)
 
 
 def vulkan(index: int = 0) -> Device:
-    """A device of kind "vulkan", by number."""
+    """The Vulkan device with this index."""
     return Device(7, index)
 
 
 def metal(index: int = 0) -> Device:
-    """A device of kind "metal", by number."""
+    """The Metal device with this index."""
     return Device(8, index)
 
 
 def rocm(index: int = 0) -> Device:
-    """A device of kind "rocm", by number."""
+    """The ROCm device with this index."""
     return Device(10, index)
 
 
 def ext_dev(index: int = 0) -> Device:
-    """A device of kind "ext_dev", by number."""
+    """The extension device ("ext_dev") with this index."""
     return Device(12, index)
 
 
 def webgpu(index: int = 0) -> Device:
-    """A device of kind "webgpu", by number."""
+    """The WebGPU device with this index."""
     return Device(15, index)
 
 
 def hexagon(index: int = 0) -> Device:
-    """A device of kind "hexagon", by number."""
+    """The Hexagon device with this index."""
     return Device(16, index)

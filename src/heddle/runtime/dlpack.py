@@ -1,4 +1,6 @@
-"""The DLPack protocol: capsules made from and taken apart into raw parts. `tensor.py` has the user's side."""
+"""The DLPack protocol: make capsules, and take the raw parts out of capsules. The public functions are in
+`tensor.py`.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ _FRESH_VERSIONED, _USED_VERSIONED = b"dltensor_versioned", b"used_dltensor_versi
 
 
 class DLTensor(ctypes.Structure):
-    """A tensor's header, as C has it."""
+    """The header of a tensor, as the C struct of DLPack."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -58,7 +60,7 @@ _capsule_new = _api("PyCapsule_New", ctypes.py_object, ctypes.c_void_p, ctypes.c
 _capsule_is = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
 _capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _capsule_rename = _api("PyCapsule_SetName", ctypes.c_int, ctypes.py_object, ctypes.c_char_p)
-# The destructor gets a dying object, which must not be turned into a Python reference.
+# The destructor gets an object that is being freed. It must not be turned into a Python reference.
 _dying_capsule_is = _api("PyCapsule_IsValid", ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)
 _dying_capsule_get = _api("PyCapsule_GetPointer", ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)
 
@@ -83,15 +85,16 @@ def _drop_unconsumed(
 
 _deleter = _Deleter(_return_loan)
 _destructor = _Destructor(_drop_unconsumed)
-# Consumers give back while the interpreter ends, too, when this module is empty already: what they call
-# stays, and has at hand what it needs.
+# Consumers may call the deleter at interpreter exit, when this module's globals are already cleared. So the
+# deleter
+# is kept alive, and all that it needs is bound to it.
 for _kept in (_on_loan, _deleter, _destructor):
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(_kept))
 
 
 def export_capsule(header_address: int, owner: object, versioned: bool = False) -> Any:
-    """A capsule holding a copy of a DLTensor: `dltensor_versioned` (1.0) for consumers that know it, who may
-    write then, else `dltensor`. `owner` lives until the consumer calls the deleter.
+    """Return a capsule that holds a copy of a DLTensor. The capsule is named `dltensor_versioned` (DLPack
+    1.0, writable) if `versioned`, else `dltensor`. `owner` lives until the consumer calls the deleter.
     """
     managed = _ManagedVersioned(major=1) if versioned else _Managed()
     managed.tensor = DLTensor.from_address(header_address)
@@ -102,7 +105,7 @@ def export_capsule(header_address: int, owner: object, versioned: bool = False) 
 
 
 class _Borrowed:
-    """Memory that another library lends us; its deleter is called when we let go."""
+    """Memory borrowed from another library. Its deleter is called when this object dies."""
 
     __slots__ = ("_address", "_capsule", "_deleter")
 
@@ -115,7 +118,7 @@ class _Borrowed:
 
 
 def _consume(capsule: Any) -> tuple[DLTensor, object]:
-    """What a capsule describes, and who must live as long as its memory is used."""
+    """Return the DLTensor of a capsule, and the object that must live as long as its memory is used."""
     for fresh, used, kind in (
         (_FRESH, _USED, _Managed),
         (_FRESH_VERSIONED, _USED_VERSIONED, _ManagedVersioned),
@@ -132,7 +135,7 @@ def _consume(capsule: Any) -> tuple[DLTensor, object]:
 
 @frozen
 class Lent:
-    """What a capsule describes. `strides` are in elements; `owner` must live as long as the memory is
+    """The contents of a capsule. `strides` are in elements. `owner` must live as long as the memory is
     used.
     """
 
@@ -148,7 +151,9 @@ class Lent:
 
 
 def is_lender(value: Any) -> bool:
-    """Whether a value is a tensor of some library that lends its memory. Its class has the method too."""
+    """Whether a value is a tensor of any library that implements `__dlpack__`. Classes, which have the method
+    too, are excluded.
+    """
     return hasattr(value, "__dlpack__") and not isinstance(value, type)
 
 

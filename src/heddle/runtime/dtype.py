@@ -1,7 +1,8 @@
-"""Element types: a string with its parts at hand, equal to and hashed as the plain string it spells.
+"""Data types of tensor elements. A DataType is a string with parsed parts; it equals its plain spelling and
+has the same hash.
 
-`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. `bool` is one byte in memory, 1 bit
-in meaning. `handle` is an opaque pointer; `void` is no value.
+`DataType("float32x8").lanes == 8` and `DataType("float32") == "float32"`. A `bool` has one byte in memory and
+1 significant bit. `handle` is an opaque pointer. `void` has no values.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from heddle.runtime.codes import U0101
 from heddle.support.diagnostics import IRTypeError, did_you_mean
 
 _SPELLING = re.compile(r"(float[48]_\w+?|bfloat|float|uint|int|handle|void|bool)(\d*)(?:x(\d+))?")
-_MAX_SPELLING = 64  # far longer than any; the pattern must not be tried on texts from hostile files
-_MAX_LANES = (1 << 16) - 1  # as many as DLPack's field holds
+_MAX_SPELLING = 64  # longer than any valid spelling; hostile longer text must not reach the regex
+_MAX_LANES = (1 << 16) - 1  # the largest value of DLPack's field
 _BITS = {
     "int": (1, 2, 4, 8, 16, 32, 64),
     "uint": (1, 2, 4, 8, 16, 32, 64),
@@ -89,18 +90,18 @@ class DataType(str):
         return self if self.lanes == 1 else DataType(str(self).rsplit("x", 1)[0])
 
     def with_lanes(self, lanes: int) -> DataType:
-        """A vector of so many such elements; with one lane, the element."""
+        """The vector type with this many lanes of the element type. One lane gives the element type."""
         base = self.element
         return base if lanes == 1 else DataType(f"{base}x{lanes}")
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one value in memory, all lanes."""
+        """Bytes of one value in memory, including all lanes."""
         return -(-self.bits // 8) * self.lanes
 
     @property
     def is_int(self) -> bool:
-        """Signed or unsigned, bool excluded."""
+        """Whether elements are signed or unsigned integers. False for bool."""
         return self.code in ("int", "uint")
 
     @property
@@ -110,13 +111,14 @@ class DataType(str):
 
     @property
     def is_unsigned(self) -> bool:
-        """Whether elements are unsigned integers; bool is none."""
+        """Whether elements are unsigned integers. False for bool."""
         return self.code == "uint"
 
     @property
     def may_index(self) -> bool:
-        """Whether elements are integers of at least 32 bits: positions in tensors often are. Compiled
-        programs rely on what constants of such a dtype hold."""
+        """Whether elements are integers of at least 32 bits, which often are positions in tensors. Compiled
+        programs rely on the values of constants of these dtypes.
+        """
         return self.is_int and self.bits >= 32
 
     @property
@@ -126,21 +128,23 @@ class DataType(str):
 
     @property
     def is_small_float(self) -> bool:
-        """A float of 8 bits or fewer: it is converted, and never computed with."""
+        """Whether elements are floats of 8 bits or fewer. Such values are only converted; no arithmetic is
+        done in these types.
+        """
         return self.code in _SMALL_FLOATS
 
     @property
     def is_bool(self) -> bool:
-        """Whether elements are truth values."""
+        """Whether elements are booleans."""
         return self.code == "bool"
 
     @property
     def is_handle(self) -> bool:
-        """Whether it is the type of an address."""
+        """Whether this is the type of an opaque pointer."""
         return self.code == "handle"
 
     def numpy(self) -> np.dtype[Any]:
-        """The numpy type that stores one lane. Elements of fewer than 8 bits are stored one to a byte."""
+        """The numpy dtype that stores one lane. An element of fewer than 8 bits takes one byte."""
         return _numpy_of(self)
 
 
@@ -186,9 +190,10 @@ def _unknown(spelling: str) -> IRTypeError:
 
 
 def dtype_of(value: Any) -> DataType:
-    """The DataType of a numpy dtype, a numpy scalar type, a spelling, or anything with a `dtype`.
+    """Return the DataType of a numpy dtype, a numpy scalar type, a spelling, or an object with a `dtype`
+    attribute.
 
-    Raises: IRTypeError U0101 where there is none.
+    Raises: IRTypeError U0101 if there is no such type.
     """
     if isinstance(value, DataType):
         return value
@@ -223,13 +228,13 @@ CODE_NAMES = {code: name for name, code in DTYPE_CODES.items() if name != "void"
 
 
 def packed_dtype(dtype: DataType) -> int:
-    """The word of a dtype; a bool has 8 bits."""
+    """Return the DLPack word of a dtype: code | bits << 8 | lanes << 16. A bool has 8 bits."""
     bits = 8 if dtype.is_bool else dtype.bits
     return DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
 
 
 def dtype_from_packed(word: int) -> str:
-    """The spelling of a word; `dtype(code, bits, lanes)` where it has none."""
+    """Return the spelling of a DLPack word; `dtype(code, bits, lanes)` if the word has none."""
     code, bits, lanes = word & 0xFF, word >> 8 & 0xFF, word >> 16 & 0xFFFF
     name = CODE_NAMES.get(code)
     if name is None:

@@ -1,20 +1,20 @@
-"""Packed functions: callables that take and return runtime values, and the global table of them.
+"""Packed functions: callables over runtime values, and the table of global functions.
 
-Conversion of arguments (and of what Python callbacks return), in order:
+Arguments, and results of Python callbacks, are converted by the first row that fits:
 
 | Python value | runtime value |
 |---|---|
-| Tensor, Shape, Array, Map, int, float, bool, str, None, Device, DataType, Function | itself |
-| numpy array | Tensor, memory shared where it is compact, writable and aligned |
+| Tensor, Shape, Array, Map, int, float, bool, str, None, Device, DataType, Function | unchanged |
+| numpy array | Tensor; memory is shared if it is compact, writable and aligned |
 | numpy scalar | Python int, float or bool |
 | list, tuple | Array, element by element |
 | ConstructorValue | ConstructorValue, field by field |
-| RefValue | itself, with what it holds converted |
+| RefValue | the same RefValue; the value that it holds is converted |
 | dict | Map |
 | numpy dtype or scalar type | DataType |
 | object with `__dlpack__` | Tensor, memory shared |
-| any other callable that is a plain function, method, builtin or partial | Function |
-| anything else | itself |
+| plain function, method, builtin or partial | Function |
+| anything else | unchanged |
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from heddle.support.registry import Registry, caller_place
 
 
 class Function:
-    """A callable over runtime values. Calling it converts the arguments and the result; `.call` is the raw
-    callable.
+    """A callable over runtime values. A call converts the arguments and the result. `.call` is the
+    unconverted callable.
 
-    Exceptions of a Python callback pass through unchanged.
+    Exceptions of a Python callback are not wrapped.
     """
 
     __slots__ = ("__weakref__", "call", "name")
@@ -81,7 +81,7 @@ _CALLABLES = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, p
 
 
 def to_value(value: Any) -> Any:
-    """The runtime value that `value` is passed as (table above).
+    """Convert a Python value to a runtime value (see the table of this module).
 
     Raises: IRTypeError U0302 for an array whose element type has no equivalent.
     """
@@ -113,7 +113,7 @@ def _with_value_inside(ref: RefValue) -> RefValue:
         return ref
     held = ref.value
     if type(held) not in _UNCHANGED:
-        ref.value = None  # while it is converted: it may lead to the reference itself
+        ref.value = None  # cleared during the conversion, because the value may contain the reference itself
         try:
             held = to_value(held)
         finally:
@@ -135,10 +135,12 @@ def register_global_func(
 @overload
 def register_global_func(name: str, f: Callable[..., Any], override: bool = False) -> Callable[..., Any]: ...
 def register_global_func(name: Any, f: Any = None, override: bool = False) -> Any:
-    """Make `f` known to programs as `name`. Without `f`, a decorator. A bare decorator uses the function's
-    own name.
+    """Register `f` as the global function `name`, and return `f`.
 
-    Raises: UsageError S0201 for a name that is taken (unless `override`); U0402 for something uncallable.
+    Without `f`, the result is a decorator. As a bare decorator (`@register_global_func`) it uses the
+    function's own name. `override` allows to replace a registered function.
+
+    Raises: UsageError S0201 if the name is taken and `override` is False, U0402 if `f` is not callable.
     """
     place = caller_place()
     if callable(name):
@@ -154,14 +156,15 @@ def _register(name: str, f: Any, override: bool, place: str) -> Any:
 
 
 def find_global_func(name: str) -> Function | None:
-    """The global function of a name, None where there is none."""
+    """Return the global function `name`, or None if there is none."""
     return _global_functions.get(name)
 
 
 def get_global_func(name: str, allow_missing: bool = False) -> Function | None:
-    """The function registered as `name`; None where it is missing and that is allowed.
+    """Return the global function `name`. If there is none and `allow_missing` is True, return None.
 
-    Raises: MissingNameError U0401 (a ValueError too).
+    Raises: MissingFunctionError U0401 (a MissingNameError and a ValueError) if there is none and
+    `allow_missing` is False.
     """
     found = _global_functions.get(name)
     if found is None and not allow_missing:
@@ -172,15 +175,15 @@ def get_global_func(name: str, allow_missing: bool = False) -> Function | None:
 
 
 class MissingFunctionError(MissingNameError, ValueError):
-    """A global function that was never registered."""
+    """The error for a global function that is not registered."""
 
 
 def remove_global_func(name: str) -> None:
-    """Forget a global function. Raises: MissingFunctionError U0401 where there is none."""
+    """Remove a global function. Raises: MissingFunctionError U0401 if there is none with this name."""
     get_global_func(name)
     _global_functions.remove(name)
 
 
 def list_global_func_names() -> list[str]:
-    """Names of all global functions, in order."""
+    """Return the names of all global functions, sorted."""
     return sorted(_global_functions)

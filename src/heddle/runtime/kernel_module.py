@@ -1,4 +1,4 @@
-"""Modules of machine code: compiled kernels, and kernels that a user wrote in C."""
+"""Modules of machine code: kernels that Heddle compiled, and kernels that a user wrote in C."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from heddle.support.forks import ForkLock, Rank
 from heddle.support.frozen import frozen
 
 PROGRAM_PREFIX = "__vmtir__"
-"""Names of compiled functions of a machine start with it; they have a calling convention of their own."""
+"""The prefix of symbols of compiled VM functions. These use another calling convention than kernels."""
 
 
 class KernelModule(Module):
-    """Compiled kernels: object code for one target and the names of its functions. Linked when one is asked
-    for.
+    """Compiled kernels: object code for one target, and the names of its functions. The code is linked when a
+    function is first requested.
 
-    `objects` are relocatable object files, or a function that makes them when they are first asked for;
-    `needs` is what they ask of a processor. `get_function` gives a
-    builtin that calls the kernel (see `heddle.runtime.native.glue` for what it accepts).
+    `objects` are relocatable object files, or a function that makes them on first use. `needs` are the
+    processor features that the code requires. `get_function` returns a builtin that calls the kernel (see
+    `heddle.runtime.native.glue` for the accepted arguments).
     """
 
     kind = "llvm"
@@ -76,9 +76,10 @@ class KernelModule(Module):
         return self.objects
 
     def address(self, name: str) -> int:
-        """The kernel's machine code. Valid while this module, or a function from it, lives.
+        """Return the address of a kernel's machine code. It is valid while this module, or a function from
+        it, lives.
 
-        Raises: FormatError F0111 where this processor is another one than the code needs, U0502 where it
+        Raises: FormatError F0111 if this processor lacks features that the code needs, U0502 if the code
         cannot be linked.
         """
         with self._lock:
@@ -96,8 +97,8 @@ class KernelModule(Module):
         return found
 
     def inspect_source(self, fmt: str = "") -> str:
-        """The text that the kernels were compiled from, where it was kept, in a format ("ll", "c") or in its
-        own; else an empty string.
+        """Return the source from which the kernels were compiled, in the format `fmt` ("ll", "c") or else in
+        its stored format. Empty if the source was not kept.
         """
         return self.source.get(fmt, "") if fmt else next(iter(self.source.values()), "")
 
@@ -114,10 +115,9 @@ class KernelModule(Module):
 
 
 def check_processor(needs: Needs, target: str) -> None:
-    """Refuse code of another platform, and code that this processor would stop at with an illegal
-    instruction.
+    """Reject code for another platform, and code that uses instructions which this processor lacks.
 
-    Raises: FormatError F0111 with the platform, or the features that are missing.
+    Raises: FormatError F0111 with the platform, or with the missing features.
     """
     processor = this_processor()
     if processor.runs(needs):
@@ -143,8 +143,8 @@ class _StoredKernels:
 
 
 def _read_kernels(sections: Mapping[str, Section], others: int = 0) -> _StoredKernels:
-    """What a module of kernels stored; beside it there are `others` sections. Files of before version 3 do
-    not say what their code needs.
+    """Read the stored form of a kernel module, which has `others` more sections. Files before version 3 do
+    not store what their code needs.
     """
     section = require(sections, "kernels")
     head = section.reader()
@@ -176,7 +176,7 @@ register_loader(KernelModule.kind, _load_kernels)
 
 
 class CSourceModule(KernelModule):
-    """Kernels that a user wrote in C (or C++), compiled. The source travels with them."""
+    """Kernels that a user wrote in C or C++, compiled. The source is stored with them."""
 
     kind = "c"
 

@@ -1,4 +1,4 @@
-"""The native side of a shape: its sizes as C int64 arrays at fixed addresses, shared by all tensors of that
+"""Native shapes: sizes and strides as C int64 arrays at fixed addresses, shared by all tensors of that
 shape.
 """
 
@@ -16,9 +16,10 @@ _MAX_CACHED = 8192
 
 
 class Layout:
-    """Sizes and strides (in elements; None is row-major without gaps) of a tensor, with their native arrays.
+    """The sizes and strides of a tensor, and their native arrays. Strides are in elements; None means
+    row-major without gaps.
 
-    `shape_address` and `strides_address` (0 for None) stay valid while the Layout lives.
+    `shape_address` and `strides_address` (0 for None) are valid while the Layout lives.
     """
 
     __slots__ = ("_memory", "num_elements", "shape", "shape_address", "strides", "strides_address")
@@ -36,8 +37,8 @@ _layouts: dict[tuple[int, ...], Layout] = {}
 
 
 def layout_of(shape: tuple[int, ...]) -> Layout:
-    """The compact layout of a shape. Cached; the cache is emptied when it is full (tensors keep their
-    own).
+    """Return the compact layout of a shape. Layouts are cached. A full cache is emptied; tensors keep their
+    own layouts alive.
     """
     found = _layouts.get(shape)
     if found is not None:
@@ -50,7 +51,7 @@ def layout_of(shape: tuple[int, ...]) -> Layout:
 
 
 def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Row-major strides in elements."""
+    """Return the row-major strides of a shape, in elements."""
     strides = [1] * len(shape)
     for axis in range(len(shape) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * shape[axis + 1]
@@ -58,7 +59,7 @@ def compact_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def strided_layout(shape: tuple[int, ...], strides: tuple[int, ...]) -> Layout:
-    """The layout with these strides in elements; compact ones give the shared compact layout."""
+    """Return the layout with these strides (in elements). Compact strides give the shared compact layout."""
     if 0 in shape or all(
         size == 1 or stride == compact
         for size, stride, compact in zip(shape, strides, compact_strides(shape), strict=True)

@@ -1,12 +1,12 @@
-"""Programs without the compiler, LLVM and the machine: `model.so` and `model.heddle` run by themselves.
+"""Run `model.so` and `model.heddle` without the compiler, LLVM and the bytecode machine.
 
-Both hold kernels, compiled functions and the native runtime. The system loads the first; the second is linked
-here (`heddle.runtime.native.image`). So the few modules that this one imports are all that a process needs; a
-test counts them.
+Both kinds of file hold kernels, compiled functions and the native runtime. The system loads a `.so`; a
+`.heddle` file is linked by `heddle.runtime.native.image`. A process needs only the few modules that this
+module imports; a test counts them.
 
-A `.heddle` file has for it, beside the sections of its modules (`heddle.runtime.module`):
+For this purpose a `.heddle` file has these sections besides those of its modules (`heddle.runtime.module`):
 
-    alone/needs    what the code needs of a processor
+    alone/needs    the processor features that the code needs
     alone/core     object code of the native runtime, for any processor of the platform
     alone/tables   object code of the program's tables, which point to constants in the file
 """
@@ -42,21 +42,21 @@ _Header = ctypes.POINTER(DLTensor)
 
 NEEDS, CORE, TABLES = "alone/needs", "alone/core", "alone/tables"
 TO_RUN_ALONE = NEEDS, CORE, TABLES
-"""The sections of a file that runs without the compiler, the last ones."""
+"""Sections that let a file run without the compiler. They are the last sections of the file."""
 ARTEFACT = "heddle_artefact"
-"""The symbol of the first byte of the file, which tables point into."""
+"""The symbol of the file's first byte. The tables contain addresses relative to it."""
 
 
 class LibraryProgram:
-    """A program in a file that `heddle compile -o model.so` (or `model.heddle`) or `export_library` wrote.
+    """A program from a file that `heddle compile -o model.so` (or `model.heddle`) or `export_library` wrote.
 
-    `prefix` is what a library was exported with. The file holds machine code: who loads it trusts whoever
-    made it. Any thread may call a program; calls wait for each other. Programs of one file share its weights
-    and threads, and what was loaded stays loaded.
+    `prefix` is the symbol prefix that the library was exported with. The file holds machine code: load only
+    files from authors whom you trust. Any thread may call a program; concurrent calls run one after the
+    other. Programs of one file share its weights and threads. A loaded library is never unloaded.
 
-    Raises: UsageError S0102 for a file that cannot be read or that the system cannot load; FormatError U0515
-    for a library of somebody else or another prefix, and for a file without compiled functions (bytecode
-    needs the machine); F01.. for a damaged file, F0111 and F0112 for one that this processor cannot run.
+    Raises: UsageError S0102 for a file that cannot be read or loaded; FormatError U0515 for a library that
+    Heddle did not write, for another prefix, and for a file without compiled functions (bytecode needs the
+    machine); F01.. for a damaged file; F0111 or F0112 for a file that this processor cannot run.
 
     Example: `y, = LibraryProgram("model.heddle").run(x)`.
     """
@@ -71,7 +71,7 @@ class LibraryProgram:
         self._program = handle(opened)
         close = self._function("close", None, handle)
         self._close = weakref.finalize(self, close, self._program)
-        self._close.atexit = False  # other threads may run it until the process has ended
+        self._close.atexit = False  # not unloaded at exit: other threads may still run the program
         self._run = self._function(
             "run", ctypes.c_int, handle, ctypes.c_char_p, ctypes.POINTER(_Header), ctypes.c_int
         )
@@ -92,12 +92,12 @@ class LibraryProgram:
         return ctypes.CFUNCTYPE(result, *arguments)(address)
 
     def run(self, *arrays: Any, function: str = "main") -> tuple[np.ndarray[Any, Any], ...]:
-        """Call a function and return its outputs (of a tuple its fields), each an array of the caller's own.
+        """Call a function and return its outputs as new numpy arrays. A tuple gives one array per field.
 
-        Dtypes: those that have a byte or more an element; arrays need not be contiguous.
+        Dtypes: all with at least one byte per element. Arrays need not be contiguous.
 
-        Raises: TrapTypeError U0403 for an argument, or an output, that is no such array (a tuple in a
-        tuple, a shape, a string); Trap U0404 with the program's own message for what fails in it.
+        Raises: TrapTypeError U0403 for an argument or output that is not such an array (a nested tuple, a
+        shape, a string); Trap U0404 with the program's own message for an error in the program.
         """
         kept = [_as_array(array, index) for index, array in enumerate(arrays)]
         headers = [_header_of(array) for array in kept]
@@ -114,13 +114,13 @@ class LibraryProgram:
         return count
 
     def close(self) -> None:
-        """Give the program's memory back. It cannot run after that; the library stays loaded."""
+        """Free the program's memory. The program cannot run after that. The library stays loaded."""
         with self._lock:
             self._close()
 
 
 Addresses = Callable[[str], int | None]
-"""Tells where a function of a file is, None where it has none."""
+"""Returns the address of a function of a file; None if the file has no such function."""
 
 
 def _loaded(path: str) -> Addresses:
@@ -139,16 +139,20 @@ def _loaded(path: str) -> Addresses:
 
 
 _libraries: dict[Path, dict[tuple[int, ...], ctypes.CDLL | None]] = {}
-"""What `load_library` gave, by the file's name and identity; None where the system gave an older one."""
+"""Libraries that `load_library` has loaded, by file name and identity. The value is None if the system
+returned an older library.
+"""
 _libraries_lock = threading.Lock()
 
 
 def load_library(path: str | os.PathLike[str]) -> ctypes.CDLL:
-    """The library in a file as the file is now. The system takes a name that it knows for what it had under
-    that name, so a file that replaced another is loaded by another name of it ("folder/./model.so").
+    """Load a shared library with its present contents.
 
-    Raises: OSError where it cannot be read or loaded, and where it was written over while it was loaded;
-    ValueError for a name with a zero byte.
+    The dynamic loader returns the old library for a file name that it knows. So a file that replaced another
+    one is loaded by another spelling of its path ("folder/./model.so").
+
+    Raises: OSError if the file cannot be read or loaded, or was overwritten while it was loaded; ValueError
+    for a name with a zero byte.
     """
     file = Path(path).absolute()
     identity = _identity(file)
@@ -165,18 +169,20 @@ def load_library(path: str | os.PathLike[str]) -> ctypes.CDLL:
 
 
 def _identity(file: str | Path | int) -> tuple[int, ...]:
-    """What tells a file, by name or descriptor, from another, and from one that took its place."""
+    """Return numbers that identify the file behind a name or descriptor, so that a file that replaced it
+    differs.
+    """
     status = os.stat(file)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 _images: dict[tuple[int, ...], tuple[Image, SectionTable]] = {}
-"""What was linked, by the file's identity; with the mapping, which code points into."""
+"""Linked images by the identity of their file, each with the mapping that its code points into."""
 _images_lock = threading.Lock()
 
 
 def _image_of(path: str, descriptor: int) -> Image:
-    """The image in an open file, whatever stands at its path by now."""
+    """Link the file behind an open descriptor, even if another file stands at its path by now."""
     identity = _identity(descriptor)
     with _images_lock:
         if identity not in _images:
@@ -187,7 +193,7 @@ def _image_of(path: str, descriptor: int) -> Image:
 
 
 def _linked(path: str, table: SectionTable) -> Image:
-    """The code of a file, or of the variant that this processor takes."""
+    """Link the code of a file, or of the variant that this processor runs."""
     processor = processor_that_system_tells()
     sections: Mapping[str, Section] = (
         sections_of(table, choose(read_variants(table), processor)) if VARIANTS in table else dict(table)
@@ -211,12 +217,14 @@ def _linked(path: str, table: SectionTable) -> Image:
 
 
 def _name_in_c(name: str) -> bytes:
-    """A name as C reads it. C ends one at a zero byte, which becomes a byte that no name has."""
+    """Return a name as a C string. A zero byte would end it, so it is replaced by a byte that no name
+    contains.
+    """
     return name.encode(errors="surrogatepass").replace(b"\0", b"\xff")
 
 
 def _as_array(value: Any, index: int) -> np.ndarray[Any, Any]:
-    """An array as C takes it: row-major, without gaps, in this machine's byte order."""
+    """Return an array that C code can read: row-major, without gaps, in native byte order."""
     array = np.asarray(value)
     try:
         dtype = DataType(array.dtype.name)
@@ -230,7 +238,7 @@ def _as_array(value: Any, index: int) -> np.ndarray[Any, Any]:
 
 
 def _header_of(array: np.ndarray[Any, Any]) -> DLTensor:
-    """The header of an array, which must outlive it."""
+    """Return a DLTensor header for an array. The array must outlive the header."""
     word = packed_dtype(DataType(array.dtype.name))
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     return DLTensor(
@@ -239,7 +247,7 @@ def _header_of(array: np.ndarray[Any, Any]) -> DLTensor:
 
 
 def _copied(header: Any) -> np.ndarray[Any, Any]:
-    """A tensor of the library as an array that does not need it."""
+    """Copy a tensor of the library to an array that does not depend on the library."""
     if not header:
         raise TrapTypeError(U0403, "an output of the program is no tensor")
     tensor = header.contents

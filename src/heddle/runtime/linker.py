@@ -1,8 +1,9 @@
-"""The linker behind `export_library("x.so")` and `"x.a"`: the system's, else the one in the extra `link`.
+"""Find and call the linker for `export_library("x.so")` and `"x.a"`: the system's linker, else the one in the
+extra `link`.
 
-Running a model in this process needs none of it: code is linked in memory. `create_shared`,
-`create_staticlib` and `create_executable` are the same tools for scripts; the first two do as `fcompile`
-of `export_library`.
+Models that run in this process need no linker, because their code is linked in memory. `create_shared`,
+`create_staticlib` and `create_executable` give scripts access to the same tools. The first two can be the
+`fcompile` argument of `export_library`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from heddle.support.settings import settings
 _SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld", "ld.lld")
 _DRIVERS = ("cc", "gcc", "clang")
 _C_LIBRARIES = ("musl", "android", "uclibc", "ohos")
-"""Besides GNU's. A library that was linked with one of them does not load where there is another."""
+"""C libraries other than GNU's. A shared library that is linked with one of them does not load on a system
+with another one.
+"""
 
 
 def _zig(tool: str) -> list[str] | None:
@@ -35,10 +38,10 @@ def _zig(tool: str) -> list[str] | None:
 
 
 def shared_library_command(triple: str = "") -> list[str]:
-    """The command that links a shared library; objects and `-o FILE` follow. `triple` is another machine's,
-    or for another C library than this one's.
+    """Return the command that links a shared library. Append the objects and `-o FILE`. `triple` names
+    another machine or another C library; by default the library is for this machine.
 
-    The setting HEDDLE_LINKER names another one. Raises: UsageError U0504 where there is none.
+    The setting HEDDLE_LINKER overrides the linker. Raises: UsageError U0504 if there is none.
     """
     chosen = settings().linker
     found = shutil.which(chosen) if chosen else None
@@ -57,20 +60,24 @@ def shared_library_command(triple: str = "") -> list[str]:
 
 
 def c_library_of(triple: str) -> str:
-    """The C library of Linux that a triple names; "gnu" where it names none."""
+    """Return the C library of Linux that a triple names; "gnu" if it names none."""
     rest = triple.partition("-")[2]
     return next((name for name in _C_LIBRARIES if name in rest), "gnu")
 
 
 def _cross_linkers(triple: str) -> list[str]:
-    """Compilers' drivers for another machine, or another C library, as distributions call them."""
+    """Return the names that distributions give to compiler drivers for another machine or another C
+    library.
+    """
     usual = f"{triple.partition('-')[0]}-linux-{c_library_of(triple)}"
     drivers = [f"{name}-{tool}" for name in dict.fromkeys((triple, usual)) for tool in ("gcc", "clang")]
     return [*drivers, "musl-gcc"] if usual == f"{platform.machine()}-linux-musl" else drivers
 
 
 def archive_command() -> list[str]:
-    """The command that makes a static library; the file and its members follow. Raises: UsageError U0504."""
+    """Return the command that makes a static library. Append the output file and its members. Raises:
+    UsageError U0504 if there is no archiver.
+    """
     if shutil.which("ar"):
         return ["ar", "rcs"]
     zig = _zig("ar")
@@ -97,7 +104,7 @@ def _listed(paths: Paths) -> list[str]:
 
 
 def _for_linker(command: Sequence[str], words: Sequence[str]) -> list[str]:
-    """Options of a compiler's driver as the linker itself takes them, where the linker is called."""
+    """Convert options for a compiler driver to options for the linker, if the command is a linker."""
     if Path(command[0]).name in _DRIVERS:
         return list(words)
     return [part for word in words for part in (word[4:].split(",") if word.startswith("-Wl,") else [word])]
@@ -108,7 +115,7 @@ def create_shared(
 ) -> None:
     """Link objects, static libraries and linker options into a shared library.
 
-    Raises: UsageError U0504 without a linker, U0505 where it fails, S0101 for a place that cannot be written.
+    Raises: UsageError U0504 if there is no linker, U0505 if it fails, S0101 if the output cannot be written.
     """
     command = shared_library_command() if cc is None else [cc, "-shared"]
     words = _for_linker(command, [*_listed(objects), *options])
@@ -117,7 +124,9 @@ def create_shared(
 
 
 def create_staticlib(output: str | os.PathLike[str], inputs: Paths) -> None:
-    """Put objects into a new static library. Raises: UsageError U0504 without an archiver, U0505, S0101."""
+    """Put objects into a new static library. Raises: UsageError U0504 if there is no archiver, U0505,
+    S0101.
+    """
     with replacing(output) as made:
         run_tool([*archive_command(), str(made), *_listed(inputs)])
 
@@ -125,7 +134,7 @@ def create_staticlib(output: str | os.PathLike[str], inputs: Paths) -> None:
 def create_executable(
     output: str | os.PathLike[str], objects: Paths, options: Sequence[str] = (), cc: str | None = None
 ) -> None:
-    """Link a program, by the driver of a compiler. Raises: UsageError U0504 without one, U0505, S0101."""
+    """Link an executable with a compiler driver. Raises: UsageError U0504 if there is none, U0505, S0101."""
     found = next((name for name in (*([cc] if cc else []), *_DRIVERS) if shutil.which(name)), None)
     command = [found] if found else _zig("cc")
     if command is None:
@@ -135,7 +144,7 @@ def create_executable(
 
 
 def run_tool(command: Sequence[str]) -> None:
-    """Raises: UsageError U0505 with what the tool printed."""
+    """Run a command. Raises: UsageError U0505 with the command's output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         printed = (done.stderr or done.stdout).strip()[-2000:]

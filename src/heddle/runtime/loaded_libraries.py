@@ -34,7 +34,9 @@ def _paths_darwin() -> list[str]:
 
 
 def loaded_libraries() -> Iterator[ctypes.CDLL]:
-    """The program itself, then every library that it has loaded, in that order; nothing is loaded anew."""
+    """Yield the program itself, then every shared library that it has loaded, in load order. Loads
+    nothing.
+    """
     yield ctypes.CDLL(None)
     for path in _paths_darwin() if sys.platform == "darwin" else _paths_elf():
         try:

@@ -1,8 +1,7 @@
-"""Modules: named functions that came from one place, and the modules they import; saving and loading trees of
-them.
+"""Modules: named functions and the modules that they import; how trees of modules are saved and loaded.
 
-A stored tree is an artefact: section "modules" lists each module's kind and the numbers of its imports
-(children after parents), and section "<number>/<name>" holds a part of a module. A file with variants has
+A stored tree is an artefact. Section "modules" lists each module's kind and the numbers of its imports
+(children after parents). Section "<number>/<name>" holds a part of a module. A file with variants holds
 several trees (`heddle.runtime.variant_table`).
 """
 
@@ -50,31 +49,31 @@ LINKED_SUFFIXES = (*_SHARED_SUFFIXES, ".a")
 
 
 def is_linked(path: str | os.PathLike[str]) -> bool:
-    """Whether what is exported there is a shared or static library. Case does not matter."""
+    """Whether the file name means a shared or static library. Case does not matter."""
     return PurePath(path).suffix.lower() in LINKED_SUFFIXES
 
 
 class Module:
-    """A set of named functions. Subclasses set `kind` and override `_find` and, to be stored,
-    `save_sections`.
+    """A set of named functions. Subclasses set `kind` and override `_find`. A subclass that can be stored
+    also overrides `save_sections`.
     """
 
     kind: ClassVar[str] = "module"
     entry_name: ClassVar[str] = "main"
 
     needs: Needs = Needs()
-    """What the module's own code asks of a processor."""
+    """The processor features that the module's own code needs."""
     variant: str = ""
-    """Which variant of a file this is; "" where the file has one program."""
+    """The name of the variant in a file with several; "" for a file with one program."""
     variant_target: str = ""
-    """What the file says that this variant was compiled for."""
+    """The target for which this variant was compiled, as the file states it."""
 
     def __init__(self) -> None:
         self._imports: list[Module] = []
 
     @property
     def imports(self) -> tuple[Module, ...]:
-        """The modules in which functions are looked up that this one lacks."""
+        """The imported modules. Functions that this module lacks are looked up in them."""
         return tuple(self._imports)
 
     @property
@@ -83,7 +82,7 @@ class Module:
         return self.imports
 
     def import_module(self, module: Module) -> None:
-        """Add a module in which functions are looked up that this one lacks."""
+        """Import a module: functions that this module lacks are looked up there."""
         self._imports.append(module)
 
     def function_names(self) -> Sequence[str]:
@@ -94,7 +93,7 @@ class Module:
         return None
 
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
-        """The function, or None."""
+        """Return the function `name`, or None. With `query_imports`, imported modules are searched too."""
         for module in modules_of(self) if query_imports else (self,):
             found = module._find(name)
             if found is not None:
@@ -102,14 +101,16 @@ class Module:
         return None
 
     def get_function(self, name: str, query_imports: bool = False) -> Callable[..., Any]:
-        """The function `name`. Raises: MissingNameError U0501 (an AttributeError)."""
+        """Return the function `name`; with `query_imports`, search imported modules too. Raises:
+        MissingNameError U0501 (also an AttributeError).
+        """
         found = self.find_function(name, query_imports)
         if found is None:
             raise self.missing_function(name)
         return found
 
     def missing_function(self, name: str) -> MissingNameError:
-        """What to raise where `name` is asked for and not found."""
+        """Return the error for a function `name` that does not exist."""
         known = [other for other in self.function_names() if other != name]
         return MissingNameError(
             U0501, f"module of kind {self.kind!r} has no function {name!r}", help=did_you_mean(name, known)
@@ -123,7 +124,7 @@ class Module:
         return self.get_function(name, True)
 
     def __call__(self, *args: Any) -> Any:
-        """Call `main`, or the only function whatever its name. Raises: MissingNameError U0501."""
+        """Call the function `main`, or the only function of the module. Raises: MissingNameError U0501."""
         names = self.function_names()
         is_only = len(names) == 1 and not self.implements_function(self.entry_name, True)
         return self[names[0] if is_only else self.entry_name](*args)
@@ -139,9 +140,13 @@ class Module:
         repeats_to_cooldown: int = 1,
         f_preproc: str = "",
     ) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name` on its arguments, until the work that it leaves to devices is
-        done: to `dev`, and to those of the module. `f_preproc` names a global function that is called with
-        the same arguments before each repeat.
+        """Return a function that takes the arguments of `func_name` and times the call (see `TimingPlan` for
+        the options).
+
+        The time includes work that the call leaves pending on `dev` and on devices of the module. `f_preproc`
+        names a global function that is called, untimed, with the same arguments before each repeat.
+
+        Raises: MissingNameError U0501 for an unknown function; UsageError U0801 for invalid options.
         """
         function = self.get_function(func_name, True)
         plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
@@ -159,22 +164,24 @@ class Module:
         return evaluate
 
     def wait(self) -> None:
-        """Wait for work that calls of its functions have left to devices of its own."""
+        """Wait for pending work on the module's own devices."""
 
     def save_sections(self) -> Mapping[str, SectionData]:
-        """The parts from which the loader of this kind makes the module again, imports apart."""
+        """Return the parts from which the loader of this kind restores the module. Imports are stored
+        separately.
+        """
         raise UsageError(U0503, f"a module of kind {self.kind!r} cannot be stored in a file")
 
     def export_library(self, path: str | os.PathLike[str], fcompile: LinkTool | None = None) -> None:
-        """Write the module and its imports to one file, whole or not at all.
+        """Write the module and its imports to one file, atomically.
 
-        A path that ends in .so or .dylib gives a shared library, .a a static one: for C programs through
-        `heddle.h` (compiled functions only), and for `load_module` (shared ones). Another name gives the
-        one-file format. `fcompile(output, objects)` links in the linker's place.
+        A path that ends in .so or .dylib gives a shared library, and .a gives a static one. C programs use
+        them through `heddle.h` (compiled functions only); `load_module` reads shared ones. Any other name
+        gives the one-file format. `fcompile(output, objects)` replaces the linker.
 
-        Raises: UsageError U0504 where there is no linker, U0505 where it fails, U0506 for a prefix that
-        cannot be, U0510 for a target without libraries, U0503 for a module without a stored form, S0101 where
-        the path cannot be written.
+        Raises: UsageError U0504 if there is no linker, U0505 if it fails, U0506 for an invalid symbol prefix,
+        U0510 for a target without library support, U0503 for a module that cannot be stored, S0101 if the
+        path cannot be written.
         """
         sections = module_sections(self)
         if fcompile is None and not is_linked(path):
@@ -182,7 +189,7 @@ class Module:
             write_artefact(path, {**sections, **sections_to_run_alone(self, sections, offsets)})
             return
         found = [code for module in _parents_first(self) for code in module.objects_to_link()]
-        objects = list(dict.fromkeys(found))  # a program's machine code comes with that of its C sources
+        objects = list(dict.fromkeys(found))  # the program's object code contains that of its C sources
         tables = self.library_tables("0/", section_offsets(sections))
         triples = _triples(self)
         if len(triples) > 1:
@@ -193,23 +200,25 @@ class Module:
         export_library(path, parts, fcompile)
 
     def objects_to_link(self) -> Sequence[bytes]:
-        """Object files that a library of this module holds."""
+        """Return the object files that a library of this module contains."""
         return ()
 
     @property
     def target_triple(self) -> str:
-        """What this module's objects are for; "" for this machine, or where it has none."""
+        """Return the target triple of this module's objects; "" for this machine, or if there are no
+        objects.
+        """
         return ""
 
     @property
     def library_prefix(self) -> str:
-        """What the names of all symbols of a library of this module begin with."""
+        """Return the prefix of all symbols in a library of this module."""
         return ""
 
     def library_tables(self, prefix: str, offsets: Mapping[str, int]) -> str:
-        """LLVM IR that lets C programs run this module from a library of its own; "" where they cannot.
+        """Return LLVM IR of the tables through which C programs run this module; "" if they cannot run it.
 
-        `prefix` names the module's sections in the artefact, `offsets` are the places of all sections.
+        `prefix` names the module's sections in the artefact. `offsets` are the file offsets of all sections.
         """
         return ""
 
@@ -218,7 +227,9 @@ class Module:
 
 
 def modules_of(root: Module) -> Iterator[Module]:
-    """A tree's modules in the order of search, each once. Trees from files may be deep, and share parts."""
+    """Yield the modules of a tree in search order, each once. Trees from files may be deep and may share
+    modules.
+    """
     seen: set[int] = set()
     pending = [root]
     while pending:
@@ -248,7 +259,7 @@ def _parents_first(root: Module) -> list[Module]:
 
 
 def module_sections(root: Module) -> dict[str, SectionData]:
-    """The sections of a stored tree. A module that is imported twice is stored once."""
+    """Return the sections of a stored tree. A module that is imported twice is stored once."""
     order = _parents_first(root)
     numbers = {id(module): number for number, module in enumerate(order)}
     index = Writer()
@@ -263,15 +274,16 @@ def module_sections(root: Module) -> dict[str, SectionData]:
 
 
 def _triples(root: Module) -> tuple[str, ...]:
-    """What the objects of a tree are for, each once."""
+    """Return the target triples of a tree's objects, each once."""
     return tuple(dict.fromkeys(t for module in _parents_first(root) if (t := module.target_triple)))
 
 
 def sections_to_run_alone(
     root: Module, sections: Mapping[str, SectionData], offsets: Mapping[str, int]
 ) -> dict[str, SectionData]:
-    """What a file with a stored tree's sections holds besides, so that it runs without the compiler
-    (`heddle.runtime.library_program`). `offsets` are the places of the sections in that file."""
+    """Return the extra sections that let a file run without the compiler (`heddle.runtime.library_program`).
+    `offsets` are the file offsets of the tree's sections.
+    """
     tables, triples = root.library_tables("0/", offsets), _triples(root)
     needs = reduce(Needs.joined, (module.needs for module in _parents_first(root)), Needs())
     return parts_to_run_alone(tables, needs, next(iter(triples), "")) if len(triples) <= 1 else {}
@@ -279,17 +291,20 @@ def sections_to_run_alone(
 
 Loader = Callable[[Mapping[str, Section]], Module]
 LOADERS: Registry[Loader] = Registry("kind of module")
-"""Kind → what makes a module of its sections. Kinds of rooms above this one are declared when one is
-missing."""
+"""Module kind → function that makes a module from its sections. Loaders of packages above the runtime are
+registered when a kind is first missing.
+"""
 
 
 def register_loader(kind: str, loader: Loader) -> None:
-    """Let `load_module` make modules of a kind from their sections. The last registration counts."""
+    """Register the loader of a module kind for `load_module`. A later registration replaces an earlier
+    one.
+    """
     LOADERS.add(kind, loader, override=True)
 
 
 def modules_from_sections(sections: Mapping[str, Section]) -> Module:
-    """The tree that `module_sections` wrote.
+    """Restore the tree that `module_sections` stored.
 
     Raises: FormatError F0105, F0106 or F0107 for parts that are missing, malformed or of an unknown kind.
     """
@@ -310,7 +325,7 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
         modules.append(loader(parts.get(str(number), {})))
     for number, (kind, children) in enumerate(rows):
         for child in children:
-            # A child's number is larger than its first parent's; cycles would need a smaller one.
+            # A child's number is larger than that of its first parent, so a valid table has no cycles.
             if not number < child < len(modules):
                 raise FormatError(
                     F0106, f"module {number} of kind {kind!r} imports module {child}, which cannot be"
@@ -320,10 +335,10 @@ def modules_from_sections(sections: Mapping[str, Section]) -> Module:
 
 
 def variant_from_sections(sections: Mapping[str, Section], variant: str | None = None) -> Module:
-    """The module of a file: its only one, or that of the variant that this machine takes, or of `variant`,
-    which may be one that it cannot run.
+    """Return the module of a file. If the file has variants, take the one named `variant`, else the first
+    that this machine can run. A named variant need not run on this machine.
 
-    Raises: FormatError F0112 where no variant fits; UsageError U0508 for a variant that is not there; else as
+    Raises: FormatError F0112 if no variant fits; UsageError U0508 for an unknown variant; otherwise as
     `modules_from_sections`.
     """
     if VARIANTS not in sections:
@@ -343,16 +358,17 @@ def load_module(
     *,
     public_key: str | os.PathLike[str] | None = None,
 ) -> Module:
-    """Read what `export_library` wrote. Everything is checked before it is used.
+    """Load a file that `export_library` wrote. Everything is checked before it is used.
 
-    The file holds machine code: who loads it trusts whoever made it. With `public_key`, the path of a key
-    (`heddle.runtime.signature`), nothing is loaded but bytes that its owner signed.
+    The file holds machine code: load only files from authors whom you trust. With `public_key`, the path of a
+    public key (`heddle.runtime.signature`), the file is loaded only if the owner of that key signed its
+    bytes.
 
-    Of a file with variants, the first is taken whose platform and features this machine has, or the one that
-    `variant` names; the others are not read.
+    If the file has variants, the first one is loaded whose platform and features this machine has, or the one
+    named `variant`. The other variants are not read.
 
-    Raises: UsageError S0102, U0508, U0511, and U0513 for a library with a key; FormatError F01.., F0112 where
-    no variant fits, F0113 for bytes that are not signed; see `heddle.runtime.artefact`.
+    Raises: UsageError S0102, U0508, U0511, and U0513 for a shared library with a key; FormatError F01..,
+    F0112 if no variant fits, F0113 for bytes that are not signed; see `heddle.runtime.artefact`.
     """
     if public_key is None:
         return variant_from_sections(sections_in(path), variant)
@@ -366,7 +382,7 @@ def load_module(
 
 
 def sections_in(path: str | os.PathLike[str]) -> SectionTable:
-    """The sections of a file or of a shared library.
+    """Return the sections of a `.heddle` file or of a shared library.
 
     Raises: UsageError S0102; FormatError F01...
     """
@@ -375,18 +391,19 @@ def sections_in(path: str | os.PathLike[str]) -> SectionTable:
 
 
 def system_lib(symbol_prefix: str = "") -> Module:
-    """The module of a library that is linked into this process, or into a library that it has loaded.
+    """Return the module of a library that is linked into this process or into a library that the process has
+    loaded.
 
-    `symbol_prefix` is what the attribute `system_lib_prefix` of its IRModule said.
+    `symbol_prefix` is the value of the IRModule attribute `system_lib_prefix`.
 
-    Raises: UsageError U0507 where there is none; FormatError F01.. for a damaged one.
+    Raises: UsageError U0507 if there is none; FormatError F01.. for a damaged one.
     """
     return modules_from_sections(read_system_library(symbol_prefix))
 
 
 class FunctionModule(Module):
-    """Python functions as a module: what tests and embedders import into an executable. It has no stored
-    form.
+    """Python functions as a module, which tests and embedding programs import into an executable. It cannot
+    be stored.
     """
 
     kind = "python"

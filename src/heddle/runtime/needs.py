@@ -1,6 +1,6 @@
-"""What object code asks of a processor, and what a processor has: as the system tells it, without LLVM.
+"""The processor features that object code needs and that this processor has, without LLVM.
 
-`heddle.runtime.processor` asks LLVM, whose names and list of features are used here.
+Feature names and feature lists are LLVM's. `heddle.runtime.processor` asks LLVM instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN, _LONGEST = 12, 80
 
 
 def platform_of(triple: str) -> str:
-    """Machine and system of a triple: "x86_64-linux". Object code is for one platform."""
+    """Return the machine and system of a triple, such as "x86_64-linux". Object code is for one platform."""
     machine, _, rest = triple.partition("-")
     system = next((name for text, name in _SYSTEMS.items() if text in rest), "")
     return "-".join(part for part in (_MACHINES.get(machine, machine), system) if part)
@@ -31,20 +31,21 @@ def platform_of(triple: str) -> str:
 
 @frozen
 class Needs:
-    """What object code asks of a processor: a platform ("" for any; "x86_64" for that machine's with any
-    system) and features, by LLVM's names."""
+    """What object code requires: a platform ("" for any; "x86_64" for that machine with any system) and
+    features by LLVM's names.
+    """
 
     platform: str = ""
     features: frozenset[str] = field(default_factory=frozenset)
 
     def joined(self, other: Needs) -> Needs:
-        """What the code of both asks for."""
+        """Return the union of two sets of needs."""
         return Needs(self.platform or other.platform, self.features | other.features)
 
 
 @frozen
 class Processor:
-    """`features` is LLVM's list, "+avx2,-sse4a,..."; it is empty where the system tells nothing."""
+    """A processor. `features` is LLVM's list, "+avx2,-sse4a,..."; it is empty if the features are unknown."""
 
     triple: str
     cpu: str
@@ -52,23 +53,26 @@ class Processor:
 
     @property
     def platform(self) -> str:
-        """Machine and system: "x86_64-linux"."""
+        """The machine and system, such as "x86_64-linux"."""
         return platform_of(self.triple)
 
     def is_for(self, needs: Needs) -> bool:
-        """Whether code of that platform is code for this one. Code of the triple `x86_64`, which names no
-        system, is for each."""
+        """Whether code for the platform in `needs` is code for this platform. A platform without a system,
+        such as `x86_64`, matches every system.
+        """
         return needs.platform in ("", self.platform, self.platform.partition("-")[0])
 
     def lacks(self, needs: Needs) -> tuple[str, ...]:
-        """The features that are asked for and not there, sorted. None where the system tells nothing."""
+        """Return the required features that are missing, sorted. Empty if the processor's features are
+        unknown.
+        """
         if not self.features:
             return ()
         has = {text[1:] for text in self.features.split(",") if text.startswith("+")}
         return tuple(sorted(needs.features - has))
 
     def runs(self, needs: Needs) -> bool:
-        """Whether the processor has what code needs."""
+        """Whether the processor has everything that the code needs."""
         return self.is_for(needs) and not self.lacks(needs)
 
     def __str__(self) -> str:
@@ -76,8 +80,9 @@ class Processor:
 
 
 def usable_features(features: str, may_use_tiles: Callable[[], bool]) -> str:
-    """A feature list without the features of tile registers, where the processor has them and the system does
-    not give them to this process; it is asked only then."""
+    """Remove tile register features (AMX) from a feature list if the system does not let this process use
+    them. The system is asked only if the processor has them.
+    """
     names = features.split(",")
     if "+amx-tile" not in names or may_use_tiles():
         return features
@@ -85,21 +90,22 @@ def usable_features(features: str, may_use_tiles: Callable[[], bool]) -> str:
 
 
 REQUEST_TILES = (158, 0x1023, 18)
-"""The system call by which a process asks Linux on x86-64 for tile registers: arch_prctl(ARCH_REQ_XCOMP_PERM,
+"""The Linux system call on x86-64 that requests tile registers: arch_prctl(ARCH_REQ_XCOMP_PERM,
 XFEATURE_XTILEDATA).
 
-**Source**: Linux, Documentation/arch/x86/xstate.rst."""
+**Source**: Linux, Documentation/arch/x86/xstate.rst.
+"""
 
 
 def may_use_tiles() -> bool:
-    """Whether the system gives this process the processor's tile registers."""
+    """Whether the system lets this process use the processor's tile registers."""
     if sys.platform != "linux":
         return False
     return bool(ctypes.CDLL(None).syscall(*map(ctypes.c_long, REQUEST_TILES)) == 0)
 
 
 _FLAGS_OF = {"x86_64": "flags", "aarch64": "Features"}
-_RENAMED: Mapping[str, Mapping[str, str]] = {  # what Linux calls a feature: what LLVM calls it
+_RENAMED: Mapping[str, Mapping[str, str]] = {  # Linux's name of a feature: LLVM's name
     "x86_64": {
         "3dnowprefetch": "prfchw",
         "abm": "lzcnt",
@@ -133,14 +139,16 @@ _JOINT = {"amx_": "-"}  # avx512_vnni is avx512vnni, amx_tile is amx-tile
 
 
 def features_of_flags(machine: str, flags: Iterable[str]) -> frozenset[str]:
-    """LLVM's names of the features that Linux lists for a processor; a flag that is no feature stays."""
+    """Convert Linux's processor flags to LLVM's feature names. Unknown flags are kept."""
     renamed = _RENAMED.get(machine, {})
     return frozenset(renamed.get(flag, flag.replace("_", _JOINT.get(flag[:4], ""))) for flag in flags)
 
 
 @cache
 def processor_that_system_tells(information: str = "/proc/cpuinfo") -> Processor:
-    """This machine's as Linux describes it, without LLVM: for programs that only run."""
+    """Describe this machine's processor from what Linux reports, without LLVM, for processes that only run
+    programs.
+    """
     machine = _MACHINES.get(os.uname().machine.lower(), os.uname().machine.lower())
     triple = f"{machine}-unknown-{sys.platform}"
     try:
@@ -154,18 +162,18 @@ def processor_that_system_tells(information: str = "/proc/cpuinfo") -> Processor
 
 
 def write_needs(writer: Writer, needs: Needs) -> None:
-    """Write what code needs, as `read_needs` reads it."""
+    """Write needs in the form that `read_needs` reads."""
     writer.text(needs.platform)
     writer.texts(sorted(needs.features))
 
 
 def read_needs(reader: Reader) -> Needs:
-    """What code needs, from a file. Raises: FormatError F0106."""
+    """Read needs from a file. Raises: FormatError F0106."""
     return Needs(reader.text(), frozenset(reader.texts()))
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names in a message, which may come from a file: not too many, and not too long."""
+    """Join names for a message. They may come from a hostile file, so their number and length are limited."""
     texts = [printable(name if len(name) <= _LONGEST else f"{name[:_LONGEST]}...") for name in names]
     more = len(texts) - _SHOWN
     return ", ".join(texts[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

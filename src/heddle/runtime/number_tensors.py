@@ -1,5 +1,6 @@
-"""Tensors of Python's numbers. An array of Python's holds them: it takes a quarter of the time that one of
-numpy's takes to be made and looked at."""
+"""Make tensors from Python numbers. The memory is an `array.array`, which takes a quarter of the time of a
+numpy array to create and inspect.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +18,9 @@ _FORMS = {"int64": ("q", DataType("int64")), "bool": ("b", DataType("bool"))}
 
 
 def tensor_of_numbers(numbers: Iterable[int], shape: tuple[int, ...], dtype: str = "int64") -> Tensor:
-    """A new tensor on the host of as many numbers as the shape says, in row-major order.
+    """Return a new host tensor of the given shape. `numbers` are its elements in row-major order.
 
-    Dtypes: int64, and bool of truth values.
+    Dtypes: int64, and bool for truth values.
 
     Raises: OverflowError for a number that does not fit.
     """

@@ -1,4 +1,4 @@
-"""Named tensors as one run of bytes: parameters of a model, as TVM stores them.
+"""Serialise named tensors (the parameters of a model) to bytes, in TVM's format.
 
     u64 magic, u64 0, u64 count, texts (names), u64 count, tensor records
 
@@ -7,7 +7,7 @@ A tensor record is
     u64 magic, u64 0, i32 1, i32 0 (the host), i32 rank, u8 code, u8 bits, u16 lanes (of the dtype),
     i64 sizes, u64 bytes, data
 
-All numbers are little-endian, the lowest byte first.
+All numbers are little-endian.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_RANK = 64
 
 
 def save_param_dict(params: Mapping[str, Any]) -> bytes:
-    """The bytes of tensors by name; arrays become tensors."""
+    """Serialise a dictionary of named tensors or arrays."""
     writer = Writer()
     writer.u64(_LIST_MAGIC)
     writer.u64(0)
@@ -41,7 +41,7 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
 
 
 def load_param_dict(data: bytes | bytearray | memoryview) -> dict[str, Tensor]:
-    """What `save_param_dict` wrote. Raises: FormatError F0106."""
+    """Read the bytes that `save_param_dict` wrote. Raises: FormatError F0106."""
     reader = Reader(memoryview(data), "parameters")
     if (reader.u64(), reader.u64()) != (_LIST_MAGIC, 0):
         raise reader.fail("Invalid parameters file format: they begin with another number")
@@ -54,7 +54,7 @@ def load_param_dict(data: bytes | bytearray | memoryview) -> dict[str, Tensor]:
 
 
 def write_tensor(writer: Writer, value: Tensor) -> None:
-    """A tensor's record."""
+    """Write the record of one tensor."""
     word = packed_dtype(value.dtype)
     writer.u64(_TENSOR_MAGIC)
     writer.u64(0)
@@ -66,7 +66,7 @@ def write_tensor(writer: Writer, value: Tensor) -> None:
 
 
 def read_tensor(reader: Reader) -> Tensor:
-    """A tensor of its own from a record. Raises: FormatError F0106."""
+    """Read one record and return a tensor with its own memory. Raises: FormatError F0106."""
     if (reader.u64(), reader.u64()) != (_TENSOR_MAGIC, 0):
         raise reader.fail("a tensor begins with another number")
     reader.i32(), reader.i32()

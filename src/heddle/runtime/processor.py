@@ -1,6 +1,6 @@
-"""What this machine's processor is.
+"""Detect this machine's processor.
 
-The one place that asks LLVM; `heddle.target.host` adds what only the compiler wants to know.
+This is the only module that asks LLVM about it. `heddle.target.host` adds what only the compiler needs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heddle.runtime.needs import Processor, may_use_tiles, usable_features
 
 @cache
 def this_processor() -> Processor:
-    """This machine's, looked at once."""
+    """Return the description of this machine's processor. The result is cached."""
     targets = llvm_linking().targets
     return Processor(
         targets.get_process_triple(),

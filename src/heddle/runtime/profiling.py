@@ -1,7 +1,7 @@
-"""Reports of profiled runs: what was called, how often, how long, and how much it did.
+"""Reports of profiled runs: which callees ran, how often, how long, and how much work they did.
 
-A machine fills a `Report` (see `heddle.vm.insight.profile`); this file knows how to add, rank and show.
-Durations are nanoseconds of wall time in the thread that ran.
+A machine fills a `Report` (see `heddle.vm.insight.profile`). This file sums, sorts and formats it. Durations
+are nanoseconds of wall time in the thread that ran.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from heddle.support.frozen import frozen
 
 Shapes = tuple[tuple[int, ...], ...]
 _FIRST_PARTS_TID = 2
-"""The thread of the first row of parts in a trace; the machine's own is 1."""
+"""The thread number of the first row of loop parts in a trace. The machine's own thread is 1."""
 
 
 @dataclass(slots=True)
 class CallRow:
-    """All calls of one callee with arguments of one combination of shapes.
+    """All calls of one callee with one combination of argument shapes.
 
-    `flops` and `moved_bytes` are of all calls together, None where they are not known. `places` are the
-    instructions (`main:9`), `sources` the user's nodes that these came from. Durations leave out what a
-    callee that runs the machine again spends in there.
+    `flops` and `moved_bytes` are totals over all calls; None if unknown. `places` are the calling
+    instructions (`main:9`), `sources` the nodes of the user's model from which these instructions come. If a
+    callee runs the machine again, durations exclude the time of that nested run.
     """
 
     name: str
@@ -44,18 +44,20 @@ class CallRow:
 
     @property
     def gflops(self) -> float | None:
-        """GFLOP/s."""
+        """Floating-point operations per second, in GFLOP/s."""
         return self.flops / self.duration_ns if self.flops and self.duration_ns else None
 
     @property
     def gbytes(self) -> float | None:
-        """GB/s, with 10**9 bytes to the GB."""
+        """Memory traffic in GB/s (1 GB = 10**9 bytes)."""
         return self.moved_bytes / self.duration_ns if self.moved_bytes and self.duration_ns else None
 
 
 @frozen
 class TraceEvent:
-    """A call, or a whole function of the program, on the time line. `start_ns` counts from the start."""
+    """A call, or the run of a whole function, on the time line. `start_ns` counts from the start of the
+    profiled run.
+    """
 
     name: str
     is_function: bool
@@ -69,9 +71,10 @@ class TraceEvent:
 
 @frozen
 class PartEvent:
-    """A part of a parallel loop on the time line of a thread of the pool: `size` indices from `begin` on.
-    Thread 0 is the one that called the loop. `name`, `place` and `source` are those of the call that the loop
-    is of, empty where that is not known."""
+    """A part of a parallel loop on the time line of a pool thread: `size` iterations from index `begin` on.
+    Thread 0 is the thread that called the loop. `name`, `place` and `source` describe the call that contains
+    the loop; they are empty if it is not known.
+    """
 
     thread: int
     name: str
@@ -87,11 +90,11 @@ class PartEvent:
 class Report:
     """A profiled run.
 
-    `duration_ns` is the run without the profiler's own bookkeeping; what of it lies outside of all calls is
-    `dispatch_ns`: the machine itself. `events` holds the first calls, `num_dropped_events` counts those
-    after the limit. `parts` are what the `num_threads` threads of the pool ran of parallel loops; there were
-    more parts by `num_dropped_parts`.
-    `bytes_in_use` are samples (ns since the start, bytes on loan) after each allocation.
+    `duration_ns` excludes the profiler's own bookkeeping. `dispatch_ns` is the part of it outside of all
+    calls, that is, in the machine itself. `events` holds the first calls; `num_dropped_events` counts the
+    calls after the limit. `parts` are the parts of parallel loops that the `num_threads` threads of the pool
+    ran; `num_dropped_parts` counts the parts that were not recorded.
+    `bytes_in_use` are samples (ns since the start, allocated bytes), one after each allocation.
     """
 
     calls: list[CallRow]
@@ -109,34 +112,36 @@ class Report:
 
     @property
     def calls_ns(self) -> int:
-        """Nanoseconds inside of calls."""
+        """Nanoseconds inside calls."""
         return sum(row.duration_ns for row in self.calls)
 
     @property
     def dispatch_ns(self) -> int:
-        """Nanoseconds outside of calls: the machine itself."""
+        """Nanoseconds outside calls, in the machine itself."""
         return max(self.duration_ns - self.calls_ns, 0)
 
     @property
     def num_allocations(self) -> int:
-        """How many storages the calls asked for."""
+        """How many storages the calls allocated."""
         return sum(row.num_allocations for row in self.calls)
 
     @property
     def allocated_bytes(self) -> int:
-        """Bytes of the storages that the calls asked for."""
+        """Total bytes of the storages that the calls allocated."""
         return sum(row.allocated_bytes for row in self.calls)
 
     def share(self, duration_ns: int) -> float:
-        """Part of the run's duration, from 0 to 1."""
+        """Return the fraction of the run's duration, from 0 to 1."""
         return duration_ns / self.duration_ns if self.duration_ns else 0.0
 
     def ranked(self, sort: bool = True) -> list[CallRow]:
-        """Rows by duration, the longest first; else in order of first call."""
+        """Return the rows sorted by falling duration; without `sort`, in order of first call."""
         return sorted(self.calls, key=lambda row: -row.duration_ns) if sort else list(self.calls)
 
     def part_rows(self) -> list[str]:
-        """What the rows of threads are called, by their numbers; none where no loop ran in parts."""
+        """Return the names of the trace rows of the pool's threads, by thread number. Empty if no loop ran in
+        parts.
+        """
         if not self.parts:
             return []
         count = max(self.num_threads, 1 + max(part.thread for part in self.parts))
@@ -145,7 +150,7 @@ class Report:
     # Text
 
     def table(self, sort: bool = True, max_rows: int | None = None, col_sums: bool = True) -> str:
-        """A table of the calls, a row for the dispatch, and the sums."""
+        """Format the calls as a table, with a row for the dispatch and, with `col_sums`, the sums."""
         rows = self.ranked(sort)
         shown = rows if max_rows is None else rows[:max_rows]
         lines = [_HEAD, *(self._cells(row) for row in shown)]
@@ -207,7 +212,7 @@ class Report:
         return self.table()
 
     def csv(self) -> str:
-        """The rows as comma-separated values, with a line of names."""
+        """Format the rows as comma-separated values, with a header line."""
         out = io.StringIO()
         names = list(_row_dict(self, CallRow("", (), "")))
         writer = csv.DictWriter(out, names, lineterminator="\n")
@@ -220,7 +225,9 @@ class Report:
     # Data
 
     def as_dict(self) -> dict[str, Any]:
-        """All but the events, as JSON takes it. Units are in the names."""
+        """Return everything except the events as a dictionary that JSON can encode. Names contain the
+        units.
+        """
         return {
             "configuration": self.configuration,
             "duration_us": self.duration_ns / 1e3,
@@ -241,11 +248,12 @@ class Report:
         return json.dumps(self.as_dict())
 
     def chrome_trace(self) -> dict[str, Any]:
-        """The run in the Trace Event Format that chrome://tracing and Perfetto read (`json.dump` it).
+        """Return the run in the Trace Event Format of chrome://tracing and Perfetto (write it with
+        `json.dump`).
 
-        Calls and functions are complete events ("X"), and so are parts of parallel loops, each thread's in a
-        row of its own; memory on loan is a counter ("C"); metadata events ("M") name process and threads.
-        Times are microseconds.
+        Calls, functions and parts of parallel loops are complete events ("X"); each thread's parts have a row
+        of their own. Allocated memory is a counter ("C"). Metadata events ("M") name the process and the
+        threads. Times are microseconds.
         """
         events: list[dict[str, Any]] = [
             {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "heddle"}},

@@ -1,4 +1,4 @@
-"""Shapes and arrays as values of a running program: tuples with a name of their own."""
+"""Shapes, arrays and maps as runtime values: subclasses of Python's containers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class Shape(tuple[int, ...]):
-    """The sizes of a tensor: a tuple of ints, equal to and hashed as the plain tuple."""
+    """The sizes of a tensor: a tuple of ints. It equals the plain tuple and has the same hash."""
 
     __slots__ = ()
 
@@ -21,8 +21,8 @@ class Shape(tuple[int, ...]):
 
 
 class Array(tuple[Any, ...]):
-    """An immutable sequence of runtime values: what a tuple or list becomes when it is passed to a
-    program. Among values of data types it is the one with tag 0.
+    """An immutable sequence of runtime values. Tuples and lists become Arrays when they are passed to a
+    program. As a value of a data type, an Array has tag 0.
     """
 
     __slots__ = ()
@@ -30,18 +30,17 @@ class Array(tuple[Any, ...]):
 
     @property
     def fields(self) -> tuple[Any, ...]:
-        """Its elements."""
+        """The elements, as the fields of a value of a data type."""
         return tuple(self)
 
     def __repr__(self) -> str:
         return f"Array({list(self)!r})"
 
     def release_item(self, position: int) -> None:
-        """Put None in place of an element, for everybody who holds this array, so that its memory is freed at
-        once.
+        """Replace an element with None for all holders of this array, so that its memory is freed at once.
 
-        Programs drop weights that they have consumed this way. A tuple has no method for it; the object's
-        slot is written directly, with the reference counts kept right. Raises: IndexError.
+        Programs use this to drop weights after their last use. Tuples have no method for it, so the object's
+        slot is written directly; reference counts stay correct. Raises: IndexError.
         """
         old = self[position]
         place = id(self) + tuple.__basicsize__ + ctypes.sizeof(ctypes.c_void_p) * position
@@ -51,14 +50,15 @@ class Array(tuple[Any, ...]):
 
 
 class Texts(Array):
-    """The strings of a tensor in row-major order. Machine code passes them on as one object: their number
-    does not matter to it."""
+    """The strings of a string tensor in row-major order. Machine code passes them on as one object, so their
+    number does not matter to it.
+    """
 
     __slots__ = ()
 
 
 class TextTensor(Array):
-    """A tensor of strings: its Shape and its Texts. Machine code passes it on as one object, too."""
+    """A tensor of strings: a Shape and the Texts. Machine code passes it on as one object."""
 
     __slots__ = ()
 

@@ -1,11 +1,13 @@
-"""Modules as libraries of the system: `.so` for C programs and for us, `.a` for a build of one's own.
+"""Export modules as system libraries: `.so` for C programs and for `load_module`, `.a` for linking into a
+larger program.
 
 A library holds the kernels and compiled functions, the native support library without its Python part, the
-tables of its program, and the whole artefact as data. C programs use it through `heddle.h`; `load_module`
-reads the artefact out of it. Constants are there once: the tables point into the artefact.
+tables of its program, and the whole artefact as data. C programs call it through `heddle.h`; `load_module`
+reads the artefact in it. Constants are stored once: the tables point into the artefact.
 
-Libraries with prefixes can be linked together: all names that one defines, those of `heddle.h` too, begin
-with its prefix. `system_lib(prefix)` finds its artefact in whatever library of the process it came to lie in.
+Libraries with different prefixes can be linked into one program, because every symbol that a library defines
+(also those of `heddle.h`) begins with its prefix. `system_lib(prefix)` finds the artefact of a prefix in any
+library of the process.
 """
 
 from __future__ import annotations
@@ -54,9 +56,13 @@ module asm "{end}:"
 
 @frozen
 class LibraryParts:
-    """What goes into a library: object code, the sections of the artefact, and the program's tables as LLVM
-    IR, made from the places of the sections; "" where there is no compiled program. `prefix` is put before
-    the names of all symbols. `triple` is what the objects are for, "" for this machine."""
+    """The contents of a library: object code, the sections of the artefact, and the LLVM IR of the program's
+    tables.
+
+    The tables are a function of the section offsets; their text is "" if there is no compiled program.
+    `prefix` is put before the names of all symbols. `triple` is the target of the objects, "" for this
+    machine.
+    """
 
     objects: Sequence[bytes]
     sections: Mapping[str, SectionData]
@@ -66,14 +72,14 @@ class LibraryParts:
 
 
 LinkTool = Callable[[str, list[str]], object]
-"""Makes a library at a path of object files."""
+"""Links object files into a library at a path."""
 
 
 def export_library(path: str | os.PathLike[str], parts: LibraryParts, link: LinkTool | None = None) -> None:
-    """Write a shared (or, for ".a", static) library, whole or not at all.
+    """Write a shared library (static for a path that ends in ".a"), atomically.
 
-    Raises: UsageError U0504 without a linker, U0505 where it fails, U0506 for a prefix that cannot be, U0510
-    for a target that no library can be made for, S0101 where the path cannot be written.
+    Raises: UsageError U0504 if there is no linker, U0505 if it fails, U0506 for an invalid prefix, U0510 for
+    a target without library support, S0101 if the path cannot be written.
     """
     triple = parts.triple or this_processor().triple
     check_library(os.path.basename(path), triple)
@@ -122,8 +128,8 @@ def _tables_object(tables: str, triple: str, more: str = "") -> bytes:
 
 
 def parts_to_run_alone(tables: str, needs: Needs, triple: str) -> dict[str, SectionData]:
-    """What a `.heddle` file holds besides, so that `LibraryProgram` runs it; nothing for a program without
-    compiled functions, whose `tables` are "", and for a platform that has no native library of ELF objects.
+    """Return the extra sections of a `.heddle` file that `LibraryProgram` needs. Empty for a program without
+    compiled functions (`tables` is ""), and for a platform without a native library of ELF objects.
     """
     triple = triple or this_processor().triple
     machine, _, system = platform_of(triple).partition("-")
@@ -135,10 +141,10 @@ def parts_to_run_alone(tables: str, needs: Needs, triple: str) -> dict[str, Sect
 
 
 def read_library(path: str | os.PathLike[str]) -> SectionTable:
-    """The sections of the artefact in a shared library, used where they lie.
+    """Return the sections of the artefact in a shared library, as views of the loaded library.
 
-    Raises: UsageError S0102 where it cannot be loaded; FormatError F0109 for a library that is none of ours,
-    F01.. for a damaged one.
+    Raises: UsageError S0102 if it cannot be loaded; FormatError F0109 for a library that Heddle did not
+    write, F01.. for a damaged one.
     """
     try:
         library = load_library(path)
@@ -173,15 +179,15 @@ def _artefact_in(library: ctypes.CDLL, prefix: str) -> memoryview | None:
 
 
 def _prefixes_in(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The prefixes of the artefacts in a library, by the names of its symbols."""
+    """Return the prefixes of the artefacts in a library, from its symbol names."""
     names = re.findall(rb"(?<=\0)(\w+)" + ARTEFACT_END.encode() + rb"(?=\0)", Path(path).read_bytes())
     return tuple(sorted({name.decode() for name in names}))
 
 
 def read_system_library(prefix: str) -> dict[str, Section]:
-    """The sections of the artefact with a prefix, in any library that the process has loaded.
+    """Return the sections of the artefact with a prefix, from any library that the process has loaded.
 
-    Raises: UsageError U0507 where there is none; FormatError F01.. for a damaged one.
+    Raises: UsageError U0507 if there is none; FormatError F01.. for a damaged one.
     """
     for library in loaded_libraries():
         data = _artefact_in(library, prefix)

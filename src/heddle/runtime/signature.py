@@ -1,16 +1,16 @@
-"""Signatures of files: who made what is about to run.
+"""Sign and verify program files with Ed25519 keys.
 
-A signature of FILE lies beside it, in FILE.sig, so that files of any kind and age can have one:
+The signature of FILE is stored beside it, in FILE.sig, so files of any kind and version can be signed:
 
     heddle signature 1
     <Base64 of the 64 bytes of an Ed25519 signature>
 
-What is signed is `heddle signature 1`, a zero byte and the BLAKE2b-512 digest of all bytes of the file. Keys
-are the PEM files that other tools know (PKCS #8 and SubjectPublicKeyInfo), such as those of
-`openssl genpkey -algorithm ed25519`.
+The signed message is the text `heddle signature 1`, a zero byte, and the BLAKE2b-512 digest of all bytes of
+the file. Keys are standard PEM files (PKCS #8 and SubjectPublicKeyInfo), such as those of `openssl genpkey
+-algorithm ed25519`.
 
-**Source**: RFC 8032 (Ed25519), RFC 7693 (BLAKE2), RFC 8410 (keys). Ed25519 is that of the package
-`cryptography`, the extra `sign`.
+**Source**: RFC 8032 (Ed25519), RFC 7693 (BLAKE2), RFC 8410 (keys). The package `cryptography` (the extra
+`sign`) provides Ed25519.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ PathLike = str | os.PathLike[str]
 
 
 def make_keys(private: PathLike) -> Path:
-    """Write a new private key, readable by this user alone, and beside it (`.pub`) the public one, whose path
-    is the result. Raises: UsageError S0101 for a path that exists or cannot be written."""
+    """Write a new private key that only this user can read, and the public key beside it (`.pub`). Return the
+    path of the public key. Raises: UsageError S0101 if the path exists or cannot be written.
+    """
     ed25519, serialization = _cryptography()
     key = ed25519.Ed25519PrivateKey.generate()
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
@@ -46,16 +47,16 @@ def make_keys(private: PathLike) -> Path:
     open_text = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     public = Path(f"{os.fspath(private)}.pub")
     check_new(private)
-    # The private key comes last: where only one of them was written, the next attempt can begin anew.
+    # The private key is written last: if writing fails in between, the next attempt can start again.
     write_bytes(public, open_text)
     write_secret(private, secret)
     return public
 
 
 def sign_file(path: PathLike, private: PathLike) -> Path:
-    """Sign all bytes of a file; the result is the path of the signature.
+    """Sign all bytes of a file. Return the path of the signature file.
 
-    Raises: UsageError S0102 for a file that cannot be read, U0511 for a key that is none, S0101;
+    Raises: UsageError S0102 for a file that cannot be read, U0511 for an invalid key, S0101;
     MissingDependencyError U0512.
     """
     _, serialization = _cryptography()
@@ -67,19 +68,19 @@ def sign_file(path: PathLike, private: PathLike) -> Path:
 
 
 def verify_file(path: PathLike, public: PathLike) -> None:
-    """Raises: as `verified_bytes`."""
+    """Check the signature of a file. Raises: as `verified_bytes`."""
     verified_bytes(path, public)
 
 
 def verified_bytes(path: PathLike, public: PathLike) -> memoryview:
-    """All bytes of a file, which the owner of a key signed, in memory of its own, at the start of a page. Use
-    these: the file may change at any time.
+    """Read a file, check its signature with the public key, and return its bytes in page-aligned private
+    memory. Use only these bytes: the file itself may change at any time.
 
-    Raises: FormatError F0113 without a signature, or with one that is not this key's of these bytes;
-    UsageError S0102, U0511; MissingDependencyError U0512.
+    Raises: FormatError F0113 if there is no signature or it does not match the key and the bytes; UsageError
+    S0102, U0511; MissingDependencyError U0512.
     """
     _, serialization = _cryptography()
-    from cryptography.exceptions import InvalidSignature  # an extra: only signatures need it
+    from cryptography.exceptions import InvalidSignature  # an extra that only signatures need
 
     key = _key(public, serialization.load_pem_public_key, "public")
     data = _read(path)
@@ -137,7 +138,7 @@ def _signature_of(path: PathLike) -> bytes:
 
 def _key(path: PathLike, load: Any, kind: str) -> Any:
     ed25519, _ = _cryptography()
-    from cryptography.exceptions import UnsupportedAlgorithm  # an extra: only signatures need it
+    from cryptography.exceptions import UnsupportedAlgorithm  # an extra that only signatures need
 
     wanted = ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey
     data = _read_small(path)
@@ -154,7 +155,7 @@ def _key(path: PathLike, load: Any, kind: str) -> Any:
 
 def _cryptography() -> tuple[Any, Any]:
     try:
-        from cryptography.hazmat.primitives import serialization  # an extra: only signatures need it
+        from cryptography.hazmat.primitives import serialization  # an extra that only signatures need
         from cryptography.hazmat.primitives.asymmetric import ed25519
     except ImportError as error:
         raise MissingDependencyError(

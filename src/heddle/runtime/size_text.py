@@ -1,11 +1,11 @@
-"""Sizes as text: sums, products, quotients and remainders over names, as they travel with an executable.
+"""Symbolic sizes as text: integer expressions over named sizes, as they are stored in an executable.
 
     size = name | integer | size + size | size - size | size * size | size // size | size % size | -size
          | min(size, size) | max(size, size) | block(size)
 
-`block(size)` is how many bytes a pool lends for so many: see `size_class`.
+`block(size)` is the size of the block that a pool lends for that many bytes: see `size_class`.
 
-Written by the compiler (`heddle.prim.size_text`), read by what runs programs without it.
+The compiler writes this form (`heddle.prim.size_text`). The runtime reads it without the compiler.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 _FUNCTIONS: dict[str, Callable[..., int]] = {"min": min, "max": max, "block": block_bytes}
 _NUM_ARGUMENTS = {"min": 2, "max": 2, "block": 1}
 _LARGEST = 1 << 127
-"""Bytes and operations of real programs are far fewer; products in a file may be any number."""
+"""The limit of a value. Sizes and operation counts of real programs are far smaller, but products in a
+hostile file may be of any size.
+"""
 
 
 @lru_cache(256)
@@ -42,7 +44,7 @@ def _parsed(text: str) -> ast.expr:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The names of sizes in a text. Raises: FormatError F0108 for another form."""
+    """Return the names in a size text. Raises: FormatError F0108 for a malformed text."""
     return _names(_parsed(text))
 
 
@@ -52,9 +54,9 @@ def _names(tree: ast.expr) -> tuple[str, ...]:
 
 
 def evaluate_size(text: str, values: Mapping[str, int]) -> int | None:
-    """The number that a text stands for, or None where a name in it has no value.
+    """Evaluate a size text. Return None if a name in it has no value.
 
-    Raises: FormatError F0108 for another form, and for numbers beyond `_LARGEST`; UsageError U0901 for a
+    Raises: FormatError F0108 for a malformed text, and for numbers beyond `_LARGEST`; UsageError U0901 for a
     division by zero.
     """
     tree = _parsed(text)
@@ -62,7 +64,7 @@ def evaluate_size(text: str, values: Mapping[str, int]) -> int | None:
 
 
 def _evaluate(tree: ast.expr, values: Mapping[str, int], text: str) -> int:
-    """Without recursion: sums may have thousands of terms, one inside the other."""
+    """Evaluate without recursion, because a sum may have thousands of nested terms."""
     order: list[tuple[ast.expr, int]] = []
     waiting = [tree]
     while waiting:
@@ -81,7 +83,7 @@ def _evaluate(tree: ast.expr, values: Mapping[str, int], text: str) -> int:
 
 
 def _operands(node: ast.expr, text: str) -> Sequence[ast.expr]:
-    """The sizes that a size is made of. Raises: FormatError F0108 for another form."""
+    """Return the operands of a node. Raises: FormatError F0108 for a node of another form."""
     if isinstance(node, ast.Name) or (isinstance(node, ast.Constant) and type(node.value) is int):
         return ()
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):

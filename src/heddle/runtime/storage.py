@@ -1,16 +1,18 @@
-"""Memory for tensors: storages, the allocators that lend them, and their books.
+"""Memory for tensors: storages, and the allocators that lend them and count what is lent.
 
-One allocator serves a (device, kind) pair for the whole process, Python's requests and those of compiled
-programs alike: it is a pool of the native library (`native/source/memory.py`), or, for memory that is not the
-host's, blocks of the device's record (`device_api`). A `Storage` gives its block
-back when the last reference dies; tensors on it hold such a reference. Blocks start at a multiple of
-`ALIGN_BYTES` and are not cleared.
+There is one allocator per (device, kind) for the whole process. Python code and compiled programs share it.
+For the host, it is a pool of the native library (`native/source/memory.py`); for other memory, it takes
+blocks from the device API (`device_api`). A `Storage` returns its block when its last reference dies. Tensors
+on a storage hold such a reference. Blocks start at a multiple of `ALIGN_BYTES` and are not zeroed.
 
-Blocks come in classes, eight to a power of two from 64 bytes up, so that the slightly different sizes of
-dynamic shapes meet the same block again at a cost of at most 12.5%. The pooled kind keeps freed blocks, the
-warmest on top: a fresh page costs about as much as 4 KiB of arithmetic. The naive kind returns them; so does
-the poisoned one, which is for finding faults: its blocks are all ones (NaN, -1) when they come and when they
-go. Blocks from 4 MiB up ask for pages of 2 MiB: weights are read a tenth faster from them.
+Block sizes fall into eight classes per power of two, from 64 bytes up. So the slightly different sizes of
+dynamic shapes can reuse the same block, at a cost of at most 12.5%.
+
+The "pooled" kind keeps freed blocks and reuses the most recent one first, because the first touch of a fresh
+page costs about as much as arithmetic on 4 KiB. The "naive" kind returns blocks to the system. The "poisoned"
+kind returns them too and, for debugging, fills blocks with one bits (NaN, -1) when they are lent and when
+they are returned. Blocks from 4 MiB up ask for huge pages (2 MiB): reading weights from them is a tenth
+faster.
 """
 
 from __future__ import annotations
@@ -41,14 +43,15 @@ _MAX_BYTES = 1 << 56
 
 
 Pool = ctype_of(abi.Pool)
-"""A pool as native code has it; see `abi.Pool`."""
+"""The native structure of a pool; see `abi.Pool`."""
 
 
 class Storage:
-    """A block on loan. `size_bytes` is the size that was asked for; `address` is a multiple of 64; `payload`
-    names it in native code, where it is counted."""
+    """A lent block of memory. `size_bytes` is the requested size; `address` is a multiple of 64; `payload`
+    identifies the storage in native code, which counts its references.
+    """
 
-    # Made by native code, with its first two slots: the lease gives the block back when it dies.
+    # Native code creates this object and fills the first two slots. The lease returns the block when it dies.
     __slots__ = ("__weakref__", "_allocator", "_lease", "address", "payload", "size_bytes")
     _allocator: Allocator
     address: int
@@ -65,19 +68,20 @@ class Storage:
 
     @property
     def device(self) -> Device:
-        """Where the memory is."""
+        """The device of the memory."""
         return self._allocator.device
 
     def __repr__(self) -> str:
         return f"Storage({self.size_bytes} bytes on {self.device})"
 
 
-_HEAD_BYTES = abi.Storage.layout.size_bytes  # between a storage's payload and its memory
+_HEAD_BYTES = abi.Storage.layout.size_bytes  # from a storage's payload to its memory
 
 
 class Allocator:
-    """A pool and its books. `memory_limit_bytes` caps what it has from the system; with None that is what the
-    machine has: systems promise more than that, and end the process that takes it.
+    """A memory pool and its counters. `memory_limit_bytes` limits the memory that the pool takes from the
+    system. None means the memory of the machine: systems promise more than that, and kill the process that
+    uses it.
 
     `kind` is "pooled", "naive" or "poisoned".
     """
@@ -94,7 +98,7 @@ class Allocator:
             device_id=device.device_id,
         )
         self.address = ctypes.addressof(self.books)
-        # Blocks that die last, while the interpreter ends and modules are gone already, are given back too.
+        # Blocks that die during interpreter exit, after modules are cleared, are returned too.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self.books))
         self._own_limit: int | None = None
         self._lock = ForkLock(Rank.LEAF)
@@ -102,7 +106,7 @@ class Allocator:
         self._prepare()
 
     def _prepare(self) -> None:
-        """Make the pool known to native code, which lends from it."""
+        """Register the pool with native code, which allocates from it."""
         self.payload_of, self._share = _storage_methods()
         self._take = self._taker(0)
         register = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(
@@ -114,7 +118,9 @@ class Allocator:
 
     @property
     def memory_limit_bytes(self) -> int | None:
-        """How many bytes it may have from the system; None for what the machine has."""
+        """The limit in bytes of the memory that the pool takes from the system; None for the memory of the
+        machine.
+        """
         return self._own_limit
 
     @memory_limit_bytes.setter
@@ -123,9 +129,9 @@ class Allocator:
         self.books.limit_bytes = _machine_limit() if limit is None else limit
 
     def alloc(self, size_bytes: int) -> Storage:
-        """Lend at least `size_bytes`.
+        """Allocate a storage of at least `size_bytes` bytes.
 
-        Raises: Trap U0601 where the limit would be exceeded or the system has no memory; TrapValueError U0602
+        Raises: Trap U0601 if the limit would be exceeded or the system has no memory; TrapValueError U0602
         for a negative size.
         """
         if not 0 <= size_bytes < _MAX_BYTES:
@@ -134,39 +140,40 @@ class Allocator:
         return self.refuse() if made is None else made
 
     def refuse(self) -> NoReturn:
-        """Raise the error of an allocation that failed."""
+        """Raise the error of a failed allocation."""
         raise_native_error([f"on {self.device}: {self.books.bytes_in_use} bytes are in use"])
 
     def _taker(self, size_bytes: int) -> Callable[..., Any]:
-        """A builtin function that lends storage of its argument's size, or of `size_bytes`; None where it
-        cannot."""
+        """Return a builtin function that allocates as many bytes as its argument says, or `size_bytes`
+        without one. It returns None if that fails.
+        """
         record = record_of(abi.LenderRecord, self.address, size_bytes)
         return make_fast_method("take", native_library().addresses["heddle_take_storage"], record, self)
 
     def lender(self, size_bytes: int) -> Callable[[], Storage | None]:
-        """What lends storage of one size, quicker than `alloc`, and gives None where that would raise.
+        """Return a function that allocates storages of one size. It is faster than `alloc`, returns None
+        instead of raising, and does not notify listeners of `watched`.
 
-        Watchers do not hear of it. Raises: as `alloc` for a size that cannot be.
+        Raises: as `alloc` for an invalid size.
         """
         if not 0 <= size_bytes < _MAX_BYTES:
             raise _absurd(size_bytes, self.device)
         return self._taker(size_bytes)
 
     def share(self, payload: int) -> Storage:
-        """A storage object for a native storage of this pool, counted once more."""
+        """Return a Storage object for a native storage of this pool, and count one more reference to it."""
         made: Storage = self._share(payload, self)
         return made
 
     def fail_allocation(self, number: int) -> None:
-        """Let the allocation fail that is `number`-th from now, as if the system had no memory: for tests."""
+        """For tests: make the `number`-th allocation from now fail as if the system had no memory."""
         self.books.failing_allocation = self.books.num_allocations + number
 
     @contextmanager
     def watched(self, listener: AllocationListener) -> Iterator[None]:
-        """Tell `listener` of every allocation that succeeds while the block lasts, in any thread.
+        """In the `with` block, call `listener` for every successful allocation in any thread.
 
-        Watching puts another `alloc` on this one object, so that an allocator that nobody watches has
-        nothing to ask.
+        This replaces `alloc` on this one object, so an allocator without listeners has no extra cost.
         """
         with self._lock:
             self._listeners = (*self._listeners, listener)
@@ -188,16 +195,16 @@ class Allocator:
         return storage
 
     def reset_peak(self) -> None:
-        """Let the peak begin anew with the bytes that are on loan now."""
+        """Reset the peak to the bytes that are allocated now."""
         self.books.peak_bytes = self.books.bytes_in_use
 
     def clear(self) -> None:
-        """Give unused blocks back to the system."""
+        """Return unused blocks to the system."""
         _trimmer()(self.address)
 
 
 def _machine_limit() -> int:
-    """The limit of a pool that has none of its own."""
+    """Return the limit of a pool without a limit of its own: the memory of the machine."""
     known = system_memory_bytes()
     return _NO_LIMIT if known is None else known
 
@@ -209,8 +216,7 @@ def _absurd(size_bytes: int, device: Device) -> Trap:
 
 
 class DeviceStorage(Storage):
-    """A block on loan from a device's own memory. It has no payload: machine code of the host never sees
-    it."""
+    """A lent block of a device's own memory. It has no payload, because compiled host code never uses it."""
 
     __slots__ = ()
     _allocator: DeviceAllocator
@@ -223,10 +229,11 @@ class DeviceStorage(Storage):
 
 
 class DeviceAllocator(Allocator):
-    """Memory of a device that is not the host's, by its record; kinds, books and limits as of the host's.
+    """An allocator for memory of a device other than the host, through its device API. Kinds, counters and
+    limits are as for the host.
 
-    Free blocks are kept by size class. They are given back in the device's order of work, so that a block may
-    be lent again while work on it is pending.
+    Free blocks are kept by size class. A block is returned in the device's stream order, so it may be lent
+    again while work on it is pending.
     """
 
     def _prepare(self) -> None:
@@ -246,7 +253,7 @@ class DeviceAllocator(Allocator):
         return DeviceStorage(self, address, size_bytes)
 
     def _take_block(self, amount: int) -> int:
-        """A kept block of a class, or a fresh one. The lock is held."""
+        """Return the address of a kept block of the class, or of a new one. The caller holds the lock."""
         books = self.books
         books.num_allocations += 1
         if books.num_allocations - 1 == books.failing_allocation:
@@ -272,7 +279,7 @@ class DeviceAllocator(Allocator):
         self._api.copy_in(self._number, ctypes.addressof(ones), address, amount, DEFAULT_STREAM)
 
     def give_back(self, address: int, size_bytes: int) -> None:
-        """Take back a block that was lent."""
+        """Take back a lent block."""
         amount = block_bytes(size_bytes)
         if self.kind == POISONED:
             self._poison(address, amount)
@@ -303,7 +310,9 @@ class DeviceAllocator(Allocator):
 
 @cache
 def _storage_methods() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Builtin functions: the payload of a storage, and a storage for a payload."""
+    """Return two builtin functions: one gives the payload of a storage, the other makes a storage for a
+    payload.
+    """
     addresses = native_library().addresses
     configure = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(
         addresses["heddle_storage_configure"]
@@ -321,7 +330,7 @@ def _trimmer() -> Any:
 
 
 AllocationListener = Callable[[Allocator, Storage], None]
-"""Gets the allocator and the storage that it lent."""
+"""Called with the allocator and the storage that it lent."""
 
 POOLED, NAIVE, POISONED = "pooled", "naive", "poisoned"
 KINDS = (POOLED, NAIVE, POISONED)
@@ -330,9 +339,9 @@ _by_address: dict[int, Allocator] = {}
 
 
 def allocator_for(device: Device | None = None, kind: str = POOLED) -> Allocator:
-    """The process's allocator of a device. `kind`: "pooled", "naive" or "poisoned".
+    """Return the process-wide allocator of a device. `kind`: "pooled", "naive" or "poisoned".
 
-    Raises: UsageError U0202 where the device cannot be reached; U0602 for an unknown kind.
+    Raises: UsageError U0202 if the device cannot be reached; U0602 for an unknown kind.
     """
     where = device if device is not None else cpu(0)
     found = _allocators.get((where, kind))
@@ -345,11 +354,11 @@ def allocator_for(device: Device | None = None, kind: str = POOLED) -> Allocator
 
 
 def allocator_at(address: int) -> Allocator:
-    """The allocator of a native pool."""
+    """Return the allocator of the native pool at an address."""
     return _by_address[address]
 
 
 def clear_allocators() -> None:
-    """Drop every pool's unused memory."""
+    """Return the unused memory of all pools to the system."""
     for allocator in list(_allocators.values()):
         allocator.clear()

@@ -1,22 +1,19 @@
-"""Tensors: typed, shaped memory that Python, numpy, DLPack peers and compiled kernels see without copies.
+"""Tensors: n-dimensional arrays. Python, numpy, DLPack libraries and kernels share their memory.
 
 A tensor owns its *header*, the 48 bytes of a DLTensor:
 
-    offset  0  u64 data           16  i32 ndim            24  i64* shape          40  u64 byte_offset (always
-    0)
+    offset  0  u64 data           16  i32 ndim            24  i64* shape          40  u64 byte_offset (0)
             8  i32 device_type    20  u8 code, u8 bits    32  i64* strides (NULL: compact, row-major)
            12  i32 device_id      22  u16 lanes
 
-The header is a `bytes` object in the tensor's `_header` slot; a slot lies at a fixed offset in the object and
-the contents of `bytes` at a fixed offset in theirs, so native code gets from `PyObject*` to `DLTensor*` with
-two loads. Creating a tensor takes about a microsecond, half of it `struct.pack` and half of it setting six
-slots.
+The header is a `bytes` object in the tensor's `_header` slot. Both the slot and the contents of a `bytes`
+object have fixed offsets, so native code gets from `PyObject*` to `DLTensor*` with two loads. Creating a
+tensor takes about one microsecond: half for `struct.pack`, half for setting six slots.
 
-Sharing: `from_dlpack`, `tensor(..., copy=False)`, `Tensor.numpy()` and `__array__` share memory;
-`tensor(...)` copies, so that a program that writes in place never changes the array it was made from. Views
-keep their memory alive.
+`from_dlpack`, `tensor(..., copy=False)`, `Tensor.numpy()` and `__array__` share memory. `tensor(...)` copies,
+so a program that writes in place never changes the source array. Views keep their memory alive.
 
-Over 450 lines: one class and the functions that make its objects, which know its memory.
+Over 450 lines: one class, and the functions that create its objects and know its memory layout.
 """
 
 from __future__ import annotations
@@ -43,20 +40,21 @@ from heddle.runtime.shape import Shape
 from heddle.runtime.storage import Allocator, Storage, allocator_for
 from heddle.support.diagnostics import IRTypeError, TrapValueError, UsageError
 
-MIN_ALIGN_BYTES = 16  # of memory shared with others; our own storage has 64
+MIN_ALIGN_BYTES = 16  # required of memory that is shared with others; our own storage is aligned to 64
 
 _FEW_BITS = {name: np.dtype(getattr(ml_dtypes, name)) for name in ("int2", "uint2", "int4", "uint4")}
-"""What users see of elements that are stored one to a byte, as ml_dtypes stores them."""
+"""The numpy (ml_dtypes) dtypes that users see for elements of fewer than 8 bits, which take one byte each."""
 _HEADER = struct.Struct("<QiiiIQQQ")
 _pack_header = _HEADER.pack
 _new_object = object.__new__
 
 
 class Tensor:
-    """A multi-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`; for the machines also
-    `address`, `layout` and `owner`, which keeps the memory alive.
+    """An n-dimensional array. Attributes: `dtype`, `device`, `shape`, `strides`; for internal use `address`,
+    `layout` and `owner`, the object that keeps the memory alive.
 
-    Made by `tensor`, `empty`, `from_dlpack` and by running programs, not by calling the class.
+    Create tensors with `tensor`, `empty` or `from_dlpack`, not by calling the class. Programs return tensors
+    too.
     """
 
     __slots__ = ("__weakref__", "_header", "address", "device", "dtype", "layout", "owner")
@@ -68,7 +66,9 @@ class Tensor:
     dtype: DataType
 
     def __getattr__(self, name: str) -> Any:
-        """Fields of a tensor that native code made: read from its header when one is first asked for."""
+        """Read an attribute of a tensor that native code created. Its slots are filled from the header on
+        first use.
+        """
         if name not in ("address", "layout", "dtype", "device"):
             raise AttributeError(f"tensor has no attribute {name!r}", name=name, obj=self)
         data, device_type, device_id, ndim, word, sizes, _, _ = _HEADER.unpack_from(self._header)
@@ -80,7 +80,7 @@ class Tensor:
 
     @property
     def shape(self) -> Shape:
-        """Its sizes, one a dimension."""
+        """The size of each dimension."""
         return self.layout.shape
 
     @property
@@ -90,38 +90,38 @@ class Tensor:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Strides in elements; None means row-major without gaps."""
+        """Strides in elements. None means row-major without gaps."""
         return self.layout.strides
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of all elements, without gaps between them."""
+        """The size of all elements in bytes, without gaps."""
         return self.layout.num_elements * self.dtype.itemsize
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether elements lie one after the other, the last dimension fastest."""
+        """Whether the elements are contiguous in row-major order."""
         return self.layout.strides is None
 
     @property
     def is_readonly(self) -> bool:
-        """Whether the memory is a program's: a constant, or a view of one."""
+        """Whether the memory must not be written: it is a constant of a program, or a view of one."""
         owner = self.owner
         while isinstance(owner, Tensor):
             owner = owner.owner
         return isinstance(owner, _Lent)
 
     def readonly(self) -> Tensor:
-        """A view that is not written through: numpy's views of it are not writable, DLPack gets a copy."""
+        """Return a read-only view. Its numpy views are not writable, and DLPack consumers get a copy."""
         return make_tensor(self.address, self.layout, self.dtype, self.device, _Lent(self))
 
     def numpy(self) -> np.ndarray[Any, Any]:
-        """A numpy view that shares the memory and keeps it alive, not writable where the tensor is not; of
-        memory that the host cannot read, a copy.
+        """Return a numpy array. It shares the tensor's memory, keeps it alive, and is read-only if the tensor
+        is. If the host cannot read the memory, the array is a copy.
 
-        Dtypes: bfloat16, float8, float4 and integers of 2 and 4 bits come as ml_dtypes types.
+        Dtypes: bfloat16, float8, float4 and integers of 2 and 4 bits become ml_dtypes types.
 
-        Shapes: a dtype with lanes adds them as the last axis.
+        Shapes: a dtype with more than one lane adds the lanes as the last axis.
         """
         if is_far(self):
             return self.copyto(cpu(0)).numpy()
@@ -143,7 +143,9 @@ class Tensor:
         return np.array(view, dtype=dtype, copy=copy)
 
     def item(self) -> Any:
-        """The value of a one-element tensor as a Python scalar."""
+        """Return the value of a one-element tensor as a Python scalar. Raises: ValueError for another number
+        of elements.
+        """
         return self.numpy().item()
 
     def __getitem__(self, key: Any) -> Any:
@@ -166,9 +168,10 @@ class Tensor:
         return len(self.numpy())
 
     def copyfrom(self, source: Any) -> Tensor:
-        """Overwrite the contents with `source` (array-like or tensor of the same shape), cast to this dtype.
+        """Overwrite the contents with `source` (a tensor or array-like of the same shape), cast to this
+        dtype. Return this tensor.
 
-        Raises: TrapValueError U0301 where the shapes differ, U0304 where the memory is a program's.
+        Raises: TrapValueError U0301 if the shapes differ, U0304 if this tensor is a constant of a program.
         """
         self._require_writable()
         if is_far(self) or (isinstance(source, Tensor) and is_far(source)):
@@ -187,15 +190,19 @@ class Tensor:
         return self
 
     def _lies_as(self, values: np.ndarray[Any, Any]) -> bool:
-        """Whether an array has the bytes of a tensor like this one."""
+        """Whether a numpy array has this tensor's dtype and shape and both are compact, so that bytes can be
+        copied.
+        """
         if _numpy_dtypes.get(values.dtype) is not self.dtype or values.shape != self.layout.shape:
             return False
         is_plain = self.layout.strides is None and self.device.device_type == CPU
         return is_plain and values.flags.c_contiguous
 
     def copyto(self, target: Tensor | Device | Allocator) -> Tensor:
-        """Copy into a tensor of the same shape, or into new memory on a device or of an allocator. Returns
-        the tensor written.
+        """Copy to a tensor of the same shape, or to a new tensor on a device or in memory of an allocator.
+        Return the target tensor.
+
+        Raises: as `copyfrom`.
         """
         if isinstance(target, Device):
             target = allocator_for(target)
@@ -204,22 +211,26 @@ class Tensor:
         return target.copyfrom(self)
 
     def to_device(self, device: Device, allocator: Allocator | None = None) -> Tensor:
-        """This tensor on `device`: itself where it is there already, else a copy, in memory of `allocator`
-        if one is given."""
+        """Return this tensor if it is on `device`, else a copy there. The copy is in memory of `allocator` if
+        one is given.
+        """
         return self if device == self.device else self.copyto(allocator or device)
 
     def contiguous(self) -> Tensor:
-        """This tensor, or a compact copy of it where it has strides."""
+        """Return this tensor if it is contiguous, else a compact copy."""
         return self if self.is_contiguous else self.copyto(self.device)
 
     def raw_bytes(self) -> memoryview:
-        """The elements' bytes in row-major order, where they lie: weights may be gigabytes."""
+        """Return the bytes of the elements in row-major order. A contiguous host tensor is not copied,
+        because weights may have gigabytes.
+        """
         return self.contiguous().numpy().reshape(-1).view(np.uint8).data
 
     def reshape(self, shape: Sequence[int]) -> Tensor:
-        """A view of the same elements, row-major. A size of -1 is inferred.
+        """Return a row-major view of the same elements with another shape. One size may be -1; it is
+        inferred.
 
-        Raises: TrapValueError U0301 where the number of elements differs.
+        Raises: TrapValueError U0301 if the number of elements differs, or if the tensor is not contiguous.
         """
         sizes = [int(size) for size in shape]
         if sizes.count(-1) == 1:
@@ -231,7 +242,7 @@ class Tensor:
         return make_tensor(self.address, layout, self.dtype, self.device, self)
 
     def same_as(self, other: object) -> bool:
-        """Whether it is the same object."""
+        """Whether `other` is the same object."""
         return self is other
 
     def __dlpack__(
@@ -252,14 +263,15 @@ class Tensor:
 
 
 def is_far(tensor: Tensor) -> bool:
-    """Whether the host cannot read the tensor's memory by its address."""
+    """Whether the host cannot access the tensor's memory by its address."""
     return tensor.device.device_type != CPU and not tensor.device.is_host
 
 
 def copy_far(source: Tensor | np.ndarray[Any, Any], target: Tensor) -> None:
-    """Copy where one side at least is far. Both are compact; another dtype is cast on the host.
+    """Copy between two compact tensors of which at least one is not in host memory. A cast to another dtype
+    runs on the host.
 
-    Raises: TrapValueError U0301 where the shapes differ; UsageError U0203 for strides, U0202.
+    Raises: TrapValueError U0301 if the shapes differ; UsageError U0203 for a strided tensor, U0202.
     """
     shape = tuple(source.shape)
     if shape != tuple(target.shape):
@@ -294,12 +306,12 @@ def _copy_from_far(source: Tensor, target: Tensor) -> None:
         target.copyfrom(near)
 
 
-# CPython lays slots out in the order of their names, after the object's head.
+# CPython orders slots by name, after the object's head.
 HEADER_SLOT_OFFSET, OWNER_SLOT_OFFSET = slot_offset(Tensor, "_header"), slot_offset(Tensor, "owner")
 
 
 class _Lent:
-    """The owner of views that are not written through."""
+    """The owner of read-only views."""
 
     __slots__ = ("_tensor",)
 
@@ -308,7 +320,9 @@ class _Lent:
 
 
 class _Memory:
-    """What numpy's array interface needs to make a view; the view holds it, and it holds the tensor."""
+    """The object from which numpy makes a view (`__array_interface__`). The view keeps it alive, and it keeps
+    the tensor alive.
+    """
 
     __slots__ = ("__array_interface__", "_tensor")
 
@@ -334,7 +348,7 @@ _type_words: dict[DataType, int] = {}
 
 
 def _type_word(dtype: DataType) -> int:
-    """DLDataType as one little-endian word: code, bits, lanes."""
+    """Return the DLDataType as a little-endian word: code, bits, lanes."""
     bits = 8 if dtype.is_bool else dtype.bits
     word = DTYPE_CODES[dtype.code] | bits << 8 | dtype.lanes << 16
     _type_words[dtype] = word
@@ -342,7 +356,7 @@ def _type_word(dtype: DataType) -> int:
 
 
 def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
-    """The DataType of a DLDataType. Raises: IRTypeError U0302 for one that we have no name for."""
+    """Return the DataType of a DLDataType. Raises: IRTypeError U0302 if Heddle has no such type."""
     name = CODE_NAMES.get(code)
     if name is None:
         raise IRTypeError(U0302, f"dlpack type code {code} with {bits} bits has no equivalent")
@@ -353,9 +367,7 @@ def dtype_from_dlpack(code: int, bits: int, lanes: int) -> DataType:
 
 
 def make_tensor(address: int, layout: Layout, dtype: DataType, device: Device, owner: object) -> Tensor:
-    """A tensor over memory at `address`, which `owner` keeps alive. The caller vouches for address and
-    size.
-    """
+    """Make a tensor over memory at `address`, which `owner` keeps alive. Address and size are not checked."""
     made: Tensor = _new_object(Tensor)
     made.address = address
     made.layout = layout
@@ -376,9 +388,9 @@ def make_tensor(address: int, layout: Layout, dtype: DataType, device: Device, o
 
 
 def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], dtype: DataType) -> Tensor:
-    """A tensor view on a storage.
+    """Make a tensor over a part of a storage. `offset_bytes` is where it starts.
 
-    Raises: TrapValueError U0602 where it would leave the storage, or a size is negative.
+    Raises: TrapValueError U0602 if the tensor would exceed the storage, or if a size is negative.
     """
     layout = layout_of(shape)
     end = offset_bytes + layout.num_elements * dtype.itemsize
@@ -392,9 +404,9 @@ def storage_tensor(storage: Storage, offset_bytes: int, shape: tuple[int, ...], 
 
 
 def tensor_from_bytes(data: Any, shape: Sequence[int], dtype: DataType) -> Tensor:
-    """A tensor on the host over bytes in row-major order, which it keeps alive.
+    """Make a host tensor over bytes in row-major order, which it keeps alive.
 
-    Raises: TrapValueError U0301 where there are more or fewer bytes than the shape needs.
+    Raises: TrapValueError U0301 if `data` is longer or shorter than the shape needs.
     """
     raw = np.frombuffer(data, np.uint8)
     expected = prod(shape) * dtype.itemsize
@@ -409,9 +421,11 @@ def empty(
     device: Device | None = None,
     mem_scope: str | None = None,
 ) -> Tensor:
-    """A new tensor with undefined contents. Only the default memory scope exists on the CPU.
+    """Return a new tensor with undefined contents, by default on the CPU. `mem_scope` must be "global", "" or
+    None.
 
-    Raises: UsageError U0202 on a device that cannot be reached; TrapValueError U0602 for a negative size.
+    Raises: UsageError U0202 for another memory scope or a device that cannot be reached; TrapValueError U0602
+    for a negative size.
     """
     if mem_scope not in (None, "", "global"):
         raise UsageError(U0202, f"memory scope {mem_scope!r} does not exist on {device or cpu(0)}")
@@ -423,7 +437,9 @@ def empty(
 
 
 def allocated(allocator: Allocator, layout: Layout, dtype: DataType) -> Tensor:
-    """A new tensor with undefined contents in memory of an allocator. Compact, whatever the layout says."""
+    """Return a new compact tensor with undefined contents in memory of an allocator. Strides of `layout` are
+    ignored.
+    """
     storage = allocator.alloc(layout.num_elements * dtype.itemsize)
     return make_tensor(storage.address, layout_of(layout.shape), dtype, allocator.device, storage)
 
@@ -433,10 +449,11 @@ _numpy_dtypes: dict[np.dtype[Any], DataType] = {}
 
 
 def tensor_from_numpy(array: np.ndarray[Any, Any], device: Device | None = None) -> Tensor:
-    """Share a numpy array's memory where it is compact, writable and aligned to 16 bytes; else copy it.
+    """Make a tensor from a numpy array. The memory is shared if the array is compact, writable, aligned to 16
+    bytes and `device` is the CPU; otherwise it is copied.
 
-    Raises: IRTypeError U0302 for an element type that has no equivalent (object, str, complex, ...), and for
-    a masked array.
+    Raises: IRTypeError U0302 for an element type without an equivalent (object, str, complex, ...), and for a
+    masked array.
     """
     if type(array) is not np.ndarray:
         refuse_masked(array)
@@ -452,9 +469,11 @@ def tensor_from_numpy(array: np.ndarray[Any, Any], device: Device | None = None)
 
 
 def refuse_masked(value: Any) -> None:
-    """Raises: IRTypeError U0302 for a masked array: a tensor has no mask, and the values below one are those
-    that the user said not to take."""
-    masked = sys.modules.get("numpy.ma")  # nobody has a masked array before it is loaded
+    """Reject masked arrays. A tensor has no mask, so the masked values would be used as if they were valid.
+
+    Raises: IRTypeError U0302.
+    """
+    masked = sys.modules.get("numpy.ma")  # if numpy.ma is not imported, there are no masked arrays
     if masked is not None and isinstance(value, masked.MaskedArray):
         raise IRTypeError(
             U0302,
@@ -472,12 +491,13 @@ def _dtype_from_numpy(numpy_dtype: np.dtype[Any]) -> DataType:
 
 
 def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: bool = True) -> Tensor:
-    """A tensor with the values of an array, tensor, DLPack object, nested list or scalar.
+    """Make a tensor from an array, a tensor, a DLPack object, a nested list or a scalar. `dtype` casts the
+    values.
 
-    With `copy=False` the memory of a compact array is shared (see `tensor_from_numpy`).
+    With `copy=False`, memory is shared if possible (see `tensor_from_numpy`).
 
-    Raises: IRTypeError U0302 for values without an element type and masked arrays; UsageError U0202 on an
-    unreachable device.
+    Raises: IRTypeError U0302 for values whose element type has no equivalent and for masked arrays;
+    UsageError U0202 for a device that cannot be reached.
     """
     if isinstance(data, Tensor):
         values = data.numpy()
@@ -497,10 +517,10 @@ def tensor(data: Any, device: Device | None = None, dtype: Any = None, *, copy: 
 
 
 def from_dlpack(source: Any) -> Tensor:
-    """A tensor that shares the memory of `source`: an object with `__dlpack__`, or a capsule. Strides are
-    kept.
+    """Make a tensor that shares the memory of `source`, an object with `__dlpack__` or a DLPack capsule.
+    Strides are kept.
 
-    Raises: IRTypeError U0303 where there is no usable capsule; U0302 for an unknown element type.
+    Raises: IRTypeError U0303 if there is no usable capsule; U0302 for an unknown element type.
     """
     if isinstance(source, Tensor):
         return source

@@ -1,12 +1,13 @@
-"""Named tensors in a folder: `tensor-cache.json` and shards of raw bytes.
+"""Store named tensors in a folder, in the format of TVM's `tvmjs.dump_tensor_cache`: `tensor-cache.json` and
+shards of raw bytes.
 
     {"metadata": {...},
      "records": [{"dataPath": "params_shard_0.bin", "format": "raw-shard", "nbytes": 96, "md5sum": "...",
                   "records": [{"name": "w", "shape": [4, 6], "dtype": "float32", "format": "raw",
                                "nbytes": 96, "byteOffset": 0}, ...]}, ...]}
 
-A record's format is "raw", or "f32-to-bf16" for float32 values of which only the upper half of the bits is
-stored, rounded to nearest even. Sizes are bytes. It is the format of TVM's `tvmjs.dump_tensor_cache`.
+The format of a record is "raw", or "f32-to-bf16" for float32 values that are stored as bfloat16 (rounded to
+nearest even). Sizes are in bytes.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ Params = Mapping[str, Any] | Iterable[Any]
 
 
 def float32_to_bfloat16_bits(values: Any) -> _Array:
-    """The upper halves of float32 values, rounded to nearest even; uint16. NaN stays NaN."""
+    """Round float32 values to bfloat16 (to nearest even). Return the bits as uint16. NaN stays NaN."""
     found: _Array = np.asarray(values, np.float32).astype(ml_dtypes.bfloat16).view(np.uint16)
     return found
 
 
 def bfloat16_bits_to_float32(bits: Any) -> _Array:
-    """The float32 values with these upper halves."""
+    """Return the float32 values of bfloat16 bits (uint16)."""
     found: _Array = (np.asarray(bits, np.uint16).astype(np.uint32) << 16).view(np.float32)
     return found
 
@@ -62,17 +63,19 @@ def dump_tensor_cache(
     show_progress: bool = True,
     update_if_exists: bool = False,
 ) -> None:
-    """Write tensors (name → array, pairs of them, or a list: `param_0`, ...) to a folder.
+    """Write tensors to a folder. `params` maps names to arrays, or is a sequence of (name, array) pairs, or a
+    list of arrays, which are named `param_0`, ...
 
-    A shard holds up to `shard_cap_mb` MiB; a tensor above half of that has one of its own. With
-    `update_if_exists` a cache that is there stays: records of the same size keep their places, others are
-    added; a record of another size is replaced. `show_progress` is accepted and nothing is printed.
+    A shard holds up to `shard_cap_mb` MiB. A tensor larger than half of that has a shard of its own. With
+    `update_if_exists`, an existing cache is updated: records of the same size are overwritten in place, other
+    records are added, and a record of another size is replaced. `show_progress` is accepted for TVM's sake;
+    nothing is printed.
 
-    The index names a new cache in one step: shards that change are new files, and those that the last index
-    named go after it. So whoever reads, and whatever fails, there is the old cache or the new one.
+    The update is atomic: changed shards are written to new files, then the index is replaced, then the old
+    shards are deleted. A reader, or a run after a crash, sees the old or the new cache.
 
-    Raises: UsageError U0302 for another format, S0101 where the folder cannot be written; IRTypeError U0302
-    for values that are no tensors; FormatError F02.. for a damaged cache to be updated.
+    Raises: UsageError U0302 for another `encode_format`, S0101 if the folder cannot be written; IRTypeError
+    U0302 for values that are not tensors; FormatError F02.. for a damaged cache that is to be updated.
     """
     if encode_format not in FORMATS:
         raise UsageError(U0302, f"expected a format {' or '.join(FORMATS)}, got {encode_format!r}")
@@ -97,7 +100,9 @@ def dump_tensor_cache(
 
 
 def _shards_of(folder: Path) -> set[str]:
-    """The names of our shards of the cache that is there, if it is one."""
+    """Return the file names of the shards of an existing cache. Only names of the form that this module
+    writes count.
+    """
     try:
         names = {shard["dataPath"] for shard in read_index(folder)["records"]}
         return {name for name in names if re.fullmatch(r"params_shard_\d+\.bin", name)}
@@ -117,7 +122,7 @@ def _named(params: Params) -> Iterator[tuple[str, Any]]:
 
 
 def _encoded(params: Params, encode_format: str) -> Iterator[tuple[_Record, bytes]]:
-    """Records without an offset, and their bytes."""
+    """Yield records without an offset, each with its bytes."""
     for name, value in _named(params):
         array: _Array = value.numpy() if isinstance(value, Tensor) else np.asarray(value)
         dtype = value.dtype if isinstance(value, Tensor) else _element(name, array)
@@ -149,8 +154,9 @@ def _element(name: str, array: _Array) -> DataType:
 def _rewrite(
     folder: Path, shards: list[_Record], given: Iterable[tuple[_Record, bytes]], taken: set[str]
 ) -> list[tuple[_Record, bytes]]:
-    """Put values of the same size in the places of those of the same name, in shards of new names; gives the
-    others."""
+    """Overwrite records of the same name and size, in shards with new file names. Return the other
+    records.
+    """
     known = {record["name"]: (shard, record) for shard in shards for record in shard["records"]}
     changed: dict[str, tuple[_Record, bytearray]] = {}
     fresh = []
@@ -223,7 +229,7 @@ def _digest(content: bytes | bytearray) -> str:
 
 
 def _check_digest(path: Path, shard: _Record, content: bytes) -> None:
-    """An index need not have a digest, but one that it has is right."""
+    """Check the digest of a shard if the index has one."""
     wanted = shard.get("md5sum", "").lower()
     if wanted and _digest(content) != wanted:
         raise FormatError(
@@ -234,7 +240,7 @@ def _check_digest(path: Path, shard: _Record, content: bytes) -> None:
 
 
 def read_index(folder: Path) -> dict[str, Any]:
-    """The checked contents of the index. Raises: FormatError F0201, F0202, F0203."""
+    """Return the checked contents of the index. Raises: FormatError F0201, F0202, F0203."""
     try:
         index = json.loads(read_bytes(folder / INDEX))
     except OSError as error:
@@ -306,7 +312,7 @@ def _check_record(record: _Record, shard: _Record) -> None:
 
 
 def tensors_of_cache(folder: Path, index: Mapping[str, Any], device: Device) -> Iterator[tuple[str, Tensor]]:
-    """The named tensors of a checked index, one shard at a time. Raises: FormatError F0202."""
+    """Yield the named tensors of a checked index, one shard at a time. Raises: FormatError F0202."""
     for shard in index["records"]:
         path = folder / shard["dataPath"]
         try:
@@ -333,7 +339,8 @@ def _decoded(record: _Record, content: bytes, device: Device) -> Tensor:
 def load_tensor_cache(
     cache_dir: str | os.PathLike[str], device: Device
 ) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors of a folder by name, and its metadata. `cache_dir` may also be the index file.
+    """Load all tensors of a folder. Return a dictionary by name, and the metadata. `cache_dir` may also be
+    the index file.
 
     Raises: FormatError F02..; UsageError U0202 for a device that cannot be reached.
     """

@@ -1,8 +1,8 @@
-"""Which thread ran which part of a parallel loop, and when: recorded while somebody takes a profile.
+"""Record which thread ran which part of a parallel loop, and when, for profiles.
 
-The native pool writes parts into memory of a fixed size (`native/source/part_log.py`). Its times are cycles;
-two readings of both clocks, one at each end, make nanoseconds of them. Loops that are worth a single thread
-have no parts.
+The native pool writes parts into memory of a fixed size (`native/source/part_log.py`). Its times are cycles.
+Both clocks are read at the start and at the end of a recording to convert cycles to nanoseconds. Loops that
+are too small for several threads have no parts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from heddle.support.frozen import frozen
 from heddle.systems.types import ctype_of
 
 MAX_PARTS = 1 << 16
-"""Parts after so many are counted, and not recorded."""
+"""The maximum number of recorded parts. Further parts are only counted."""
 
 
 @frozen
 class ThreadPart:
-    """A part of a parallel loop: `size` indices from `begin` on. Thread 0 is the one that called the loop,
-    the others are numbered as they come. `start_ns` is on the clock `perf_counter_ns`."""
+    """A part of a parallel loop: `size` iterations from index `begin` on. Thread 0 called the loop; other
+    threads are numbered in order of appearance. `start_ns` is a time of `time.perf_counter_ns`.
+    """
 
     thread: int
     begin: int
@@ -38,15 +39,18 @@ class ThreadPart:
 
 @dataclass(slots=True)
 class PartRecord:
-    """What was recorded, once it has ended. `num_dropped` counts the parts that there was no room for,
-    those of other callers included."""
+    """A finished recording. `num_dropped` counts the parts that did not fit, including those of other
+    callers.
+    """
 
     parts: list[ThreadPart] = field(default_factory=list)
     num_dropped: int = 0
 
 
 class _Log:
-    """The memory of the process's records. The pool may write into it whenever a loop ends, so it stays."""
+    """The process's memory for recorded parts. It is never freed, because the pool may write into it whenever
+    a loop ends.
+    """
 
     def __init__(self, capacity: int) -> None:
         self.parts = (ctype_of(Part) * capacity)()
@@ -55,13 +59,13 @@ class _Log:
         self._switch = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p)(switch)
 
     def switch(self, is_on: bool) -> tuple[int, int]:
-        """Record from now on, or no longer. Gives the time in cycles and in nanoseconds."""
+        """Turn recording on or off. Return the time in cycles and in nanoseconds."""
         before = perf_counter_ns()
         cycles = self._switch(ctypes.addressof(self.head) if is_on else None)
         return cycles, (before + perf_counter_ns()) // 2
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Delete the recorded parts."""
         used = min(self.head.count, self.head.capacity)
         ctypes.memset(self.parts, 0, used * Part.layout.size_bytes)
         self.head.count = 0
@@ -73,8 +77,9 @@ _logs: list[_Log] = []
 
 @contextmanager
 def recorded_parts() -> Iterator[PartRecord]:
-    """Record the parts of the loops that this thread calls meanwhile. One record is made at a time: another
-    one that begins meanwhile stays empty."""
+    """Record the parts of loops that this thread calls in the `with` block. Only one recording runs at a
+    time: a second one that starts in the meantime stays empty.
+    """
     record = PartRecord()
     if not _lock.acquire(blocking=False):
         yield record

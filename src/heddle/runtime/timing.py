@@ -1,4 +1,4 @@
-"""Timing calls: warm up once, then `repeat` measurements of `number` calls each."""
+"""Time function calls: one warm-up call, then `repeat` measurements of `number` calls each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from heddle.support.frozen import frozen
 
 @frozen
 class BenchmarkResult:
-    """Seconds per call, one figure a repeat."""
+    """The result of a measurement: `results` are seconds per call, one value per repeat."""
 
     results: tuple[float, ...]
 
@@ -55,10 +55,12 @@ class BenchmarkResult:
 
 @frozen
 class TimingPlan:
-    """How to measure. `min_repeat_ms`: `number` grows until one repeat lasts as long. After each
-    `repeats_to_cooldown` repeats sleep `cooldown_interval_ms`.
+    """How to measure: `repeat` measurements of `number` calls each.
 
-    Raises: UsageError U0801 for numbers that make no sense.
+    If `min_repeat_ms` is positive, `number` grows until one measurement takes at least that long. After each
+    `repeats_to_cooldown` measurements, sleep for `cooldown_interval_ms`.
+
+    Raises: UsageError U0801 for counts below 1 or negative times.
     """
 
     number: int = 10
@@ -84,8 +86,8 @@ def measure(
     before_repeat: Callable[[], Any] | None = None,
     wait: Callable[[], Any] | None = None,
 ) -> BenchmarkResult:
-    """Time `call` by the plan; `before_repeat` runs untimed before each repeat. `wait` is for work that calls
-    leave to devices: it is part of what is timed, once after the calls that are timed together.
+    """Time `call` according to the plan. `before_repeat` runs before each measurement and is not timed.
+    `wait` waits for work that the calls left pending on devices; it is timed, once per measurement.
     """
     call()
     if wait is not None:
@@ -116,16 +118,16 @@ def _seconds(call: Callable[[], Any], number: int, wait: Callable[[], Any] | Non
 
 
 class Benchmarked:
-    """What `benchmark` times: machines and modules that run a function on arguments by place or by name."""
+    """Base class of machines and modules that have `benchmark`."""
 
     @abstractmethod
     def timed_call(
         self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
     ) -> Callable[[], Any]:
-        """The call that is measured, with its arguments bound. `func_name` is None where none was given."""
+        """Return the call to measure, with its arguments bound. `func_name` is None if the user gave none."""
 
     def wait(self) -> None:
-        """Wait for work that calls have left to devices. The host's is done when a call returns."""
+        """Wait for work that calls left pending on devices. Calls on the host leave none."""
 
     def benchmark(
         self,
@@ -141,11 +143,12 @@ class Benchmarked:
         repeats_to_cooldown: int = 1,
         **kwargs: Any,
     ) -> BenchmarkResult:
-        """Time calls of a function; `end_to_end` binds the arguments for each of them. `args` and `kwargs`
-        are its arguments. Units: seconds. `device` and `limit_zero_time_iterations` are TVM's: the program
-        has its device, and no call takes zero time.
+        """Time calls of a function with the arguments `args` and `kwargs`. Results are in seconds per call.
 
-        Raises: UsageError U0801 for numbers that make no sense; what a call raises.
+        With `end_to_end`, each call also converts its arguments. `device` and `limit_zero_time_iterations`
+        exist for TVM compatibility and are ignored.
+
+        Raises: UsageError U0801 for invalid options; the errors of the call.
         """
         plan = TimingPlan(number, repeat, min_repeat_ms or 0, cooldown_interval_ms, repeats_to_cooldown)
         return measure(self.timed_call(func_name, args, kwargs, end_to_end), plan, wait=self.wait)
@@ -156,4 +159,4 @@ BENCHMARK_OPTIONS = tuple(
     for name, parameter in signature(Benchmarked.benchmark).parameters.items()
     if parameter.kind is Parameter.KEYWORD_ONLY
 )
-"""The options of `benchmark` in TVM's order."""
+"""The keyword options of `benchmark`, in TVM's order."""

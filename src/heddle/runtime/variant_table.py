@@ -1,16 +1,17 @@
-"""Several variants of one program in one file: how they are stored, and which one a machine takes.
+"""Store several variants of one program in one file, and choose the variant for a machine.
 
     variants     per variant: name, target, platform, features, and for each of its sections the name and the
                  number of the part that holds the bytes
     part.<n>     bytes that one variant or several have
 
-What a variant calls its sections is what a file with that program alone would call them
-(`heddle.runtime.module`). Bytes that are equal are stored once, so variants share constants. A variant uses a
-part once at most, so that reading it takes no more memory than the file has bytes.
+A variant's section names are those of a file with that program alone (`heddle.runtime.module`). Equal bytes
+are stored once, so variants share constants. A variant uses a part at most once, so reading it takes no more
+memory than the file has bytes.
 
-**The choice.** Variants lie in the file by falling number of features, those with as many in the order that
-they were given in; a machine takes the first one that it can run. A variant whose features include another's
-therefore always comes before it: the order in which targets are named cannot hide the better code.
+**The choice.** Variants are stored by falling number of features; variants with equally many features keep
+the user's order. A machine takes the first variant that it can run. If the features of one variant include
+those of another, the former therefore comes first: the order in which the user names the targets cannot hide
+faster code.
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ SectionData = bytes | memoryview
 
 
 class Described(Protocol):
-    """What a choice looks at."""
+    """The name and the needs of a variant, on which the choice depends."""
 
     @property
     def name(self) -> str:
-        """What the variant is called."""
+        """The name of the variant."""
 
     @property
     def needs(self) -> Needs:
-        """What it needs of a processor."""
+        """The processor features that the variant needs."""
 
 
 T = TypeVar("T", bound=Described)
@@ -50,7 +51,7 @@ T = TypeVar("T", bound=Described)
 
 @frozen
 class StoredVariant:
-    """A row of the table: `parts` gives the number of the part that holds each section's bytes."""
+    """A row of the table. `parts` maps each section name to the number of the part that holds its bytes."""
 
     name: str
     target: str
@@ -59,22 +60,22 @@ class StoredVariant:
 
 
 def part_name(number: int) -> str:
-    """The name of a part in the file, by its number."""
+    """Return the section name of a part, from its number."""
     return f"part.{number}"
 
 
 def by_preference(variants: Iterable[T]) -> list[T]:
-    """The order of the file: the most demanding ones first."""
+    """Sort variants into file order: those with the most features first."""
     return sorted(variants, key=lambda variant: -len(variant.needs.features))
 
 
 def first_that_runs(variants: Iterable[T], processor: Processor) -> T | None:
-    """The first variant whose needs the processor has; None where there is none."""
+    """Return the first variant that the processor can run; None if there is none."""
     return next((variant for variant in variants if processor.runs(variant.needs)), None)
 
 
 def choose(variants: Sequence[T], processor: Processor) -> T:
-    """The first one that the processor can run. Raises: FormatError F0112 where there is none."""
+    """Return the first variant that the processor can run. Raises: FormatError F0112 if there is none."""
     found = first_that_runs(variants, processor)
     if found is not None:
         return found
@@ -99,7 +100,7 @@ def _reason(needs: Needs, processor: Processor) -> str:
 
 
 def find_variant(variants: Sequence[T], name: str) -> T:
-    """The one of that name. Raises: UsageError U0508."""
+    """Return the variant with this name. Raises: UsageError U0508 if there is none."""
     found = next((variant for variant in variants if variant.name == name), None)
     if found is not None:
         return found
@@ -112,11 +113,11 @@ def find_variant(variants: Sequence[T], name: str) -> T:
 
 
 Rows = Sequence[tuple[StoredVariant, Mapping[str, SectionData]]]
-"""Variants with the sections of each; their `parts` are not looked at."""
+"""Variants, each with its sections. Their `parts` are not used."""
 
 
 def variants_sections(variants: Rows) -> dict[str, SectionData]:
-    """The sections of a file with these variants."""
+    """Return the sections of a file with these variants."""
     parts, numbers = _parts(variants)
     table = Writer()
     table.u64(len(variants))
@@ -132,13 +133,13 @@ def variants_sections(variants: Rows) -> dict[str, SectionData]:
 
 
 def variants_offsets(variants: Rows) -> list[dict[str, int]]:
-    """Where in that file the sections of each variant will begin, by the variant's names."""
+    """Return, per variant, the file offsets of its sections by the variant's section names."""
     places = section_offsets(variants_sections(variants))
     return [{name: places[part_name(number)] for name, number in own.items()} for own in _parts(variants)[1]]
 
 
 def _parts(variants: Rows) -> tuple[list[SectionData], list[dict[str, int]]]:
-    """The different parts of a file, and which of them each variant has under which name."""
+    """Return the distinct parts of a file and, per variant, which section name uses which part."""
     parts: list[SectionData] = []
     known: dict[bytes, list[int]] = {}
     numbers = []
@@ -151,7 +152,9 @@ def _parts(variants: Rows) -> tuple[list[SectionData], list[dict[str, int]]]:
 def _part_of(
     data: SectionData, parts: list[SectionData], known: dict[bytes, list[int]], used: set[int]
 ) -> int:
-    """The number of a part with these bytes that the variant does not use yet, a new one where needed."""
+    """Return the number of a part with these bytes that the variant does not use yet; add a part if there is
+    none.
+    """
     alike = known.setdefault(blake2b(data, digest_size=32).digest(), [])
     number = next((number for number in alike if number not in used), None)
     if number is None:
@@ -163,10 +166,10 @@ def _part_of(
 
 
 def read_variants(sections: Mapping[str, Section]) -> list[StoredVariant]:
-    """The table of a file, in the file's order.
+    """Read the table of a file, in file order.
 
-    Raises: FormatError F0105, F0106 for one that is missing or malformed: names and parts twice, parts that
-    are not there or that no variant uses.
+    Raises: FormatError F0105, F0106 for a table that is missing or malformed: repeated names or parts, and
+    parts that are missing or unused.
     """
     section = require(sections, VARIANTS)
     table = section.reader()
@@ -196,7 +199,7 @@ def _read_row(table: Reader, count: int) -> StoredVariant:
 
 
 def sections_of(sections: Mapping[str, Section], variant: StoredVariant) -> dict[str, Section]:
-    """The sections of a variant by its own names, checked. Raises: FormatError F0104."""
+    """Return the checked sections of a variant by its own section names. Raises: FormatError F0104."""
     return {
         name: replace(require(sections, part_name(number)), name=name)
         for name, number in variant.parts.items()

@@ -1,4 +1,4 @@
-"""Variants of one program in this process: each for other processors, all with the same functions."""
+"""Modules with several variants of one program: the same functions, compiled for different processors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from heddle.support.frozen import frozen
 
 @frozen
 class Variant:
-    """A program compiled for `target`, whose code asks `needs` of a processor."""
+    """A program compiled for `target`. `needs` are the processor features that its code requires."""
 
     name: str
     target: str
@@ -47,13 +47,13 @@ class Variant:
 
 
 class VariantsModule(Module):
-    """Several variants, in the order in which a machine looks for one that it can run.
+    """Several variants of one program, the one with the most required features first.
 
-    It is stored with all of them. A `VirtualMachine` made of it runs the one that this processor can run
-    best, and a kernel that is asked for is that one's. It is no executable itself, though its variants may
-    be: `select()` gives the one that is taken here, with its `as_text`, `stats`, `metadata` and the rest.
+    Saving the module saves all of them. A `VirtualMachine` of this module, and `get_function`, use the first
+    variant that this processor can run. The module itself is no executable. `select()` returns the chosen
+    variant, which has `as_text`, `stats` and `metadata`.
 
-    Raises: UsageError U0508 without variants or with two of one name.
+    Raises: UsageError U0508 without variants, or with two variants of the same name.
     """
 
     kind = "variants"
@@ -67,18 +67,18 @@ class VariantsModule(Module):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the variants, the most demanding first."""
+        """Names of the variants, the most demanding one first."""
         return tuple(variant.name for variant in self.variants)
 
     @property
     def mod(self) -> VariantsModule:
-        """The module itself: what TVM's scripts take the module from."""
+        """The module itself. TVM scripts get the module from this attribute."""
         return self
 
     def select(self, name: str | None = None) -> Module:
-        """The variant that this machine takes, or the one of a name.
+        """Return the variant `name`, or without a name the one that this machine runs.
 
-        Raises: FormatError F0112 where it can run none; UsageError U0508.
+        Raises: FormatError F0112 if this machine can run none; UsageError U0508 for an unknown name.
         """
         if name is not None:
             return find_variant(self.variants, name).module
@@ -102,9 +102,9 @@ class VariantsModule(Module):
         )
 
     def export_library(self, path: str | os.PathLike[str], fcompile: LinkTool | None = None) -> None:
-        """Write all variants to one file; bytes that several have are stored once.
+        """Write all variants to one file. Equal bytes are stored once.
 
-        Raises: UsageError U0509 for a shared or static library; else as `Module.export_library`.
+        Raises: UsageError U0509 for a shared or static library; otherwise as `Module.export_library`.
         """
         if fcompile is not None or is_linked(path):
             raise UsageError(
@@ -116,8 +116,9 @@ class VariantsModule(Module):
         write_artefact(path, variants_sections(self._to_be_stored()))
 
     def _to_be_stored(self) -> Rows:
-        """Rows of the table, with what each variant needs to run alone. How long its tables are does not
-        depend on the places that stand in them: they are made twice, for the places after the first time.
+        """Return the rows of the table, with the sections that let each variant run alone. These sections
+        contain file offsets, but their length does not depend on the offsets. So they are made twice: first
+        to learn the offsets, then with them.
         """
         heads = [StoredVariant(variant.name, variant.target, variant.needs, {}) for variant in self.variants]
         own = [module_sections(variant.module) for variant in self.variants]
@@ -133,8 +134,9 @@ class VariantsModule(Module):
 
 @frozen
 class VariantInfo:
-    """A variant in a file. `missing` is what this machine is not or lacks: the platform, where it is another
-    one, else features. `own_bytes` of its `size_bytes` are in no other variant."""
+    """A variant in a file. `missing` lists what this machine lacks: the platform if it is another one, else
+    features. `own_bytes` of the `size_bytes` bytes are in no other variant.
+    """
 
     name: str
     target: str
@@ -146,8 +148,8 @@ class VariantInfo:
 
 
 def variants_in(path: str | os.PathLike[str]) -> list[VariantInfo]:
-    """The variants of a file, in its order; none for a file, or a shared library, with one program. No
-    program is read.
+    """Return the variants of a file in file order; empty for a file or a shared library with one program.
+    Programs are not read.
 
     Raises: UsageError S0102; FormatError F01...
     """

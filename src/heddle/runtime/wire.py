@@ -1,6 +1,6 @@
-"""Reading and writing the parts of a section: little-endian words and length-prefixed strings.
+"""Read and write the fields of a section: little-endian numbers and length-prefixed strings.
 
-The reader distrusts its input: every length is compared with the bytes that remain before anything is
+The reader does not trust its input: every length is compared with the remaining bytes before memory is
 allocated.
 """
 
@@ -20,7 +20,7 @@ Buffer = bytes | memoryview
 
 
 class Writer:
-    """Appends to a byte string."""
+    """Appends fields to a byte string."""
 
     def __init__(self) -> None:
         self._parts: list[Buffer] = []
@@ -30,53 +30,55 @@ class Writer:
         self._parts.append(struct.pack("<B", value))
 
     def i32(self, value: int) -> None:
-        """A signed number in 4 bytes, the lowest first."""
+        """Write a signed 4-byte integer, little-endian."""
         self._parts.append(struct.pack("<i", value))
 
     def i64(self, value: int) -> None:
-        """A signed number in 8 bytes, the lowest first."""
+        """Write a signed 8-byte integer, little-endian."""
         self._parts.append(struct.pack("<q", value))
 
     def u64(self, value: int) -> None:
-        """An unsigned number in 8 bytes, the lowest first."""
+        """Write an unsigned 8-byte integer, little-endian."""
         self._parts.append(struct.pack("<Q", value))
 
     def f64(self, value: float) -> None:
-        """A float64 in 8 bytes, the lowest first."""
+        """Write a float64, little-endian."""
         self._parts.append(struct.pack("<d", value))
 
     def blob(self, data: Buffer) -> None:
-        """A length in bytes, then the bytes."""
+        """Write a length in bytes, then the bytes."""
         self.u64(len(data))
         self._parts.append(data)
 
     def text(self, value: str) -> None:
-        """Lone surrogates, which Python has in names of files that are not UTF-8, are stored as escapes."""
+        """Write a text in UTF-8. Lone surrogates are escaped; Python uses them for file names that are not
+        UTF-8.
+        """
         self.blob(value.encode("utf-8", "backslashreplace"))
 
     def numbers(self, values: Sequence[int]) -> None:
-        """A count, then signed numbers of 8 bytes each."""
+        """Write a count, then signed 8-byte integers."""
         self.u64(len(values))
         self._parts.append(np.asarray(values, "<i8").tobytes())
 
     def words(self, values: Sequence[int]) -> None:
-        """A length in bytes, then signed numbers of 8 bytes each."""
+        """Write a length in bytes, then signed 8-byte integers."""
         self.blob(np.asarray(values, "<i8").tobytes())
 
     def texts(self, values: Sequence[str]) -> None:
-        """A count, then the texts."""
+        """Write a count, then the texts."""
         self.u64(len(values))
         for value in values:
             self.text(value)
 
     def bytes(self) -> bytes:
-        """All that was written."""
+        """Return everything that was written."""
         return b"".join(self._parts)
 
 
 class Reader:
-    """Takes a section apart. Every failure is a FormatError F0106 with the section's name and the file
-    offset.
+    """Reads the fields of a section. Every failure is a FormatError F0106 with the section's name and the
+    file offset.
     """
 
     def __init__(self, data: Buffer, name: str, file_offset: int = 0) -> None:
@@ -86,11 +88,11 @@ class Reader:
         self._base = file_offset
 
     def fail(self, message: str) -> FormatError:
-        """The error for what was read last, with the section and its offset in the file."""
+        """Return the error for the last field that was read, with the section and its file offset."""
         return FormatError(F0106, f"section {self._name!r} at byte {self._base + self._at}: {message}")
 
     def enter(self, name: str) -> None:
-        """What is read from here on belongs to another section."""
+        """Use the name of another section in errors from here on."""
         self._name = name
 
     def _take(self, size_bytes: int) -> memoryview:
@@ -101,32 +103,32 @@ class Reader:
         return piece
 
     def u8(self) -> int:
-        """One byte."""
+        """Read one byte."""
         return self._take(1)[0]
 
     def i32(self) -> int:
-        """A signed number of 4 bytes."""
+        """Read a signed 4-byte integer."""
         return int.from_bytes(self._take(4), "little", signed=True)
 
     def i64(self) -> int:
-        """A signed number of 8 bytes."""
+        """Read a signed 8-byte integer."""
         return int.from_bytes(self._take(8), "little", signed=True)
 
     def u64(self) -> int:
-        """An unsigned number of 8 bytes."""
+        """Read an unsigned 8-byte integer."""
         return int.from_bytes(self._take(8), "little")
 
     def f64(self) -> float:
-        """A float64."""
+        """Read a float64."""
         value: float = struct.unpack("<d", self._take(8))[0]
         return value
 
     def blob(self) -> memoryview:
-        """Bytes after their length, without a copy."""
+        """Read a length, then that many bytes, without a copy."""
         return self._take(self.u64())
 
     def text(self) -> str:
-        """A text in UTF-8 after its length in bytes."""
+        """Read a length in bytes, then a UTF-8 text."""
         data = self.blob()
         try:
             return str(data, "utf-8")
@@ -134,12 +136,12 @@ class Reader:
             raise self.fail(f"text is not utf-8: {error.reason}") from None
 
     def numbers(self) -> list[int]:
-        """Signed numbers of 8 bytes each, after their count."""
+        """Read a count, then signed 8-byte integers."""
         found: list[int] = np.frombuffer(self._take(8 * self.count(8)), "<i8").tolist()
         return found
 
     def words(self) -> list[int]:
-        """Signed numbers of 8 bytes each, after their length in bytes."""
+        """Read a length in bytes, then signed 8-byte integers."""
         data = self.blob()
         if len(data) % 8:
             raise self.fail(f"expected whole 8-byte words, got {len(data)} bytes")
@@ -147,21 +149,23 @@ class Reader:
         return values
 
     def count(self, min_item_bytes: int) -> int:
-        """A number of items of at least `min_item_bytes` each that can still fit."""
+        """Read a count of items of at least `min_item_bytes` each. The items must fit into the remaining
+        bytes.
+        """
         value = self.u64()
         if value * min_item_bytes > len(self._data) - self._at:
             raise self.fail(f"expected {value} items, got {len(self._data) - self._at} bytes")
         return value
 
     def texts(self) -> list[str]:
-        """Texts after their count."""
+        """Read a count, then texts."""
         return [self.text() for _ in range(self.count(8))]
 
     def items(self, min_item_bytes: int, read: Callable[[], T]) -> list[T]:
-        """What `read` makes of each of the items, after their count."""
+        """Read a count, then call `read` for each item. Return the results."""
         return [read() for _ in range(self.count(min_item_bytes))]
 
     def done(self) -> None:
-        """Raise unless everything was read."""
+        """Raise an error if bytes remain."""
         if self._at != len(self._data):
             raise self.fail(f"{len(self._data) - self._at} bytes are left over")

@@ -1,5 +1,5 @@
-"""One Python-syntax text for modules, graph functions and loop functions: `from heddle.script import ir as
-I, ...`."""
+"""Scripts: modules, graph functions and loop functions in Python syntax: `from heddle.script import ir as I,
+...`."""
 
 from heddle.script import ir, relax, tir
 from heddle.script.parser import from_source, parse

@@ -1,4 +1,4 @@
-"""What the decorators share: from a Python object to its source text and the names it can see."""
+"""Helpers of the script decorators: get the source text of a Python object and the names that it can see."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from heddle.support.span import Source
 
 
 def left_alone(target: Any) -> Any:
-    """What a decorator does to a function in a class body: the class's decorator reads it there."""
+    """Return a function in a class body unchanged. The decorator of the class parses it later."""
     return target if target is not None else left_alone
 
 
 def unwrapped(target: Any, options: dict[str, Any], make: Callable[[Any], Any]) -> Any:
-    """Serve both `@decorator` and `@decorator(option=...)`; the options are read from the source text."""
+    """Support both `@decorator` and `@decorator(option=...)`. The options are read from the source text."""
     return make(target) if target is not None else make
 
 
@@ -29,7 +29,7 @@ def in_class_body() -> bool:
 
 
 def _callers_names() -> dict[str, Any]:
-    """What can be named where the decorator stands: the first frame outside this package."""
+    """Return the names that are visible at the decorator: those of the first frame outside this package."""
     frame = sys._getframe(1)
     while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("heddle.script"):
         frame = frame.f_back
@@ -37,7 +37,7 @@ def _callers_names() -> dict[str, Any]:
 
 
 def parse_decorated(target: Any) -> Any:
-    """The IR that a decorated class or function describes."""
+    """Parse a decorated class or function to IR."""
     lines, first_line = inspect.getsourcelines(target)
     name, text = inspect.getsourcefile(target) or "<script>", textwrap.dedent("".join(lines))
     source = Source(name, text, first_line, is_own=True)

@@ -1,4 +1,4 @@
-"""The namespace `I` of scripts: modules and what belongs to them."""
+"""The namespace `I` of scripts: modules and their attributes."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ __all__ = ["Range", "ir_module", "module_attrs", "module_function_names", "modul
 
 
 def ir_module(cls: Any = None, **options: Any) -> Any:
-    """Decorator: the IRModule that a class of functions describes."""
+    """Decorate a class: return the IRModule that its functions describe."""
     return unwrapped(cls, options, parse_decorated)
 
 
 def vdevice(target: Any = "llvm", vdevice_id: int = 0, memory_scope: str = "global") -> VDevice:
-    """A virtual device for `module_global_infos`."""
+    """Make a virtual device for `module_global_infos`."""
     return VDevice(target, vdevice_id, memory_scope)
 
 
 def module_attrs(attrs: dict[str, Any]) -> dict[str, Any]:
-    """Inside a module class: the module's attributes."""
+    """In a module class: set the module's attributes."""
     return attrs
 
 
 def module_function_names(names: dict[str, str]) -> dict[str, str]:
-    """Inside a module class: names of functions that Python does not let stand behind `def`, by what stands
-    there."""
+    """In a module class: map the names after `def` to the real names of functions that are not valid Python
+    names."""
     return names
 
 
 def module_global_infos(infos: dict[str, Any]) -> dict[str, Any]:
-    """Inside a module class: virtual devices and other information by kind."""
+    """In a module class: set virtual devices and other global information, by kind."""
     return infos

@@ -1,4 +1,4 @@
-"""Modules and functions from script text."""
+"""Parse modules and functions from script text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from heddle.tir import script as tir_words
 
 
 class _ModuleWords:
-    """`I` where the text's own imports are not run."""
+    """The namespace `I`, for a text whose imports are not executed."""
 
     __name__ = "I"
     is_script_namespace = True
@@ -56,11 +56,12 @@ def parse(
     constants: Sequence[Any] | None = None,
     folder: Path | None = None,
 ) -> Any:
-    """The IRModule or function that a text describes; nothing in it is executed.
+    """Parse a text to an IRModule or function. Nothing in the text is executed.
 
-    `extra` are names that the text may use, `constants` the tensors behind `metadata[k]` where the text does
-    not have them itself, `folder` where its weights file lies.
-    Raises: ParseError with the place.
+    `extra` are additional names that the text may use. `constants` are the tensors for `metadata[k]` if the
+    text does not define them. `folder` is the folder of its weights file.
+
+    Raises: ParseError with the span.
     """
     source = Source("<script>", text)
     return parse_source(source, {**DEFAULT_NAMES, **(extra or {})}, constants, folder)
@@ -75,12 +76,12 @@ def parse_source(
     constants: Sequence[Any] | None = None,
     folder: Path | None = None,
 ) -> Any:
-    """The IRModule or function that a text describes; several functions make an IRModule.
+    """Parse a text to an IRModule or function. The text is one class, or functions; several functions give an
+    IRModule.
 
-    `names` are the words that the text may use, `constants` and `folder` as in `parse`. A text is one class,
-    or functions.
+    `names` are the names that the text may use; `constants` and `folder` are as in `parse`.
 
-    Raises: ParseError with the place.
+    Raises: ParseError with the span.
     """
     tree = parse_python(source)
     reader = ScriptParser(source, names)
@@ -113,7 +114,7 @@ def _refuse_twins(reader: ScriptParser, nodes: Sequence[ast.FunctionDef]) -> Non
 
 
 def _metadata(reader: ScriptParser, tree: ast.Module, folder: Path | None) -> Sequence[Any] | None:
-    """What the statement `metadata = ...` of a text means; None where there is none."""
+    """Return the constants of the statement `metadata = ...`; None if there is none."""
     for node in tree.body:
         if not isinstance(node, ast.Assign) or ast.unparse(node.targets[0]) != metadata.NAME:
             continue
@@ -134,7 +135,8 @@ def _function(
 
 
 def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) -> Dialect:
-    """The dialect that a function's decorator asks for, by its last word: `T.prim_func` or `R.function`."""
+    """Return the dialect of a function, from the last part of its decorator's name: `T.prim_func` or
+    `R.function`."""
     decorator, _ = decorator_of(node)
     word = decorator.attr if isinstance(decorator, ast.Attribute) else getattr(decorator, "id", "")
     known = [dialect for _, dialect in DIALECTS.items()]
@@ -152,7 +154,7 @@ def _dialect(source: Source, names: Mapping[str, Any], node: ast.FunctionDef) ->
 def _module(
     source: Source, names: Mapping[str, Any], node: ast.ClassDef, constants: Sequence[Any] | None
 ) -> IRModule:
-    """The signatures of all functions first, then their bodies: so they may refer to each other."""
+    """Parse the signatures of all functions, then their bodies, so that functions may refer to each other."""
     attrs, infos, others = _module_words(source, names, node)
     nodes = [item for item in node.body if isinstance(item, ast.FunctionDef)]
     _refuse_twins(ScriptParser(source, names), nodes)

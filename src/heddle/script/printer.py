@@ -1,4 +1,4 @@
-"""Modules as script text: a class of functions."""
+"""Print modules as script text: a class of functions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def module_script(
     show_meta: bool = False,
     weights: Path | None = None,
 ) -> str:
-    """The text of a module. Large constants are collected in `constants` and written `metadata[k]`.
+    """Return the text of a module. Large constants are added to `constants` and printed as `metadata[k]`.
 
-    With `show_meta` their bytes stand in the text, with `weights` the name of the file that they go to.
+    With `show_meta`, the text contains their bytes. With `weights`, it refers to a file of that name.
     """
     out = TextBuilder()
     collected: list[Any] = constants if constants is not None else []
@@ -57,7 +57,7 @@ def _function(func: BaseFunc, name: str, constants: list[Any]) -> str:
 
 
 def function_lines(func: BaseFunc, name: str, constants: list[Any]) -> TextBuilder:
-    """The lines of a function of a module, and where they come from; large tensors go to `constants`."""
+    """Return the lines of a function of a module with their spans. Large tensors are added to `constants`."""
     if func.dialect:
         return dialect_of(func).write(func, spelled(name), constants)
     out = TextBuilder()
@@ -68,7 +68,7 @@ def function_lines(func: BaseFunc, name: str, constants: list[Any]) -> TextBuild
 def _print_module(
     node: Node, constants: list[Any] | None = None, show_meta: bool = False, **options: Any
 ) -> str | None:
-    """A program of Relay alone is Relay text; any other a class."""
+    """Print a module that contains only Relay functions as Relay text, and any other as a class."""
     if isinstance(node, IRModule) and _is_relay(node):
         return relay_script(node, show_meta=show_meta, **options)
     return module_script(node, constants, show_meta) if isinstance(node, IRModule) else None

@@ -1,4 +1,4 @@
-"""The namespace `R` of scripts, with the decorator that makes graph functions."""
+"""The namespace `R` of scripts, with the decorator for graph functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from heddle.script.decorators import in_class_body, left_alone, parse_decorated,
 
 
 def function(func: Any = None, **options: Any) -> Any:
-    """Decorator: the Function that a function describes. Inside a module class the class's decorator does
-    it."""
+    """Decorate a function: return the Relax Function that it describes. In a module class, the decorator of
+    the class parses it."""
     if in_class_body():
         return left_alone(func)
     return unwrapped(func, options, parse_decorated)

@@ -1,4 +1,4 @@
-"""The instrument that prints and re-reads the module after every pass."""
+"""A pass instrument that prints and parses the module after every pass."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from heddle.support.diagnostics import HeddleError, InternalError
 
 
 def check_round_trip(mod: IRModule) -> str | None:
-    """What is wrong with the module's text in words, or None: it must parse to an equal module and print the
-    same."""
+    """Check that the module's text parses to an equal module, which prints the same text. Return the problem
+    as text, or None."""
     constants: list[Any] = []
     text = module_script(mod, constants)
     try:
@@ -31,13 +31,14 @@ def check_round_trip(mod: IRModule) -> str | None:
 
 
 class RoundTripEach(PassInstrument):
-    """Raises: InternalError I0505 that names the pass whose result does not print, parse and print alike."""
+    """Checks the text of the module after each pass. Raises: InternalError I0505 with the name of a pass
+    whose result does not survive printing and parsing."""
 
     def __init__(self) -> None:
         self._checked: IRModule | None = None
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        if mod is self._checked:  # a pass that changes nothing returns what it was given
+        if mod is self._checked:  # a pass without changes returns its argument
             return
         self._checked = mod
         problem = check_round_trip(mod)

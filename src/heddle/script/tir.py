@@ -1,4 +1,4 @@
-"""The namespace `T` of scripts, with the decorator that makes loop functions."""
+"""The namespace `T` of scripts, with the decorator for loop functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from heddle.tir.script import *  # noqa: F403 (a namespace is meant to hand on e
 
 
 def prim_func(func: Any = None, **options: Any) -> Any:
-    """Decorator: the PrimFunc that a function describes. Inside a module class the class's decorator does
-    it."""
+    """Decorate a function: return the PrimFunc that it describes. In a module class, the decorator of the
+    class parses it."""
     if in_class_body():
         return left_alone(func)
     return unwrapped(func, options, parse_decorated)

@@ -1,4 +1,4 @@
-"""What this machine is: processor name, features, cache sizes."""
+"""Detect this machine: processor name, features and cache sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @frozen
 class Host:
-    """`features` is LLVM's list, "+avx2,-sse4a,..."; cache sizes are 0 where the system does not tell."""
+    """A machine. `features` is LLVM's list, "+avx2,-sse4a,..."; cache sizes in bytes are 0 if unknown."""
 
     triple: str
     cpu: str
@@ -34,7 +34,7 @@ def _size_bytes(text: str) -> int:
 
 
 def _data_caches(folder: Path) -> dict[int, int]:
-    """Level → bytes of the data and unified caches of one core."""
+    """Return the size in bytes of each level of data and unified caches of one core."""
     sizes: dict[int, int] = {}
     for entry in sorted(folder.glob("index*")) if folder.is_dir() else ():
         try:
@@ -48,7 +48,7 @@ def _data_caches(folder: Path) -> dict[int, int]:
 
 @cache
 def host() -> Host:
-    """This machine, looked at once."""
+    """Return this machine. The result is cached."""
     processor = this_processor()
     caches = _data_caches(_CACHE_FOLDER)
     return Host(

@@ -1,7 +1,7 @@
-"""The kinds of targets: a row each. The code generator of a kind is a folder, `heddle.codegen.<kind>`.
+"""The table of target kinds. The code generator of a kind is the package `heddle.codegen.<kind>`.
 
-Every option of a kind changes something: what code is made, how loops are laid out, or what a target tells a
-script that asks it. An option that would do nothing is refused.
+Every option of a kind has an effect: on the generated code, on loop schedules, or on the target's attributes
+that scripts can read. Options without effect are rejected.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from heddle.support.frozen import frozen
 
 @frozen
 class Option:
-    """A text, a list of texts (`list`), or a number in `numbers`."""
+    """An option: a text, a list of texts (`list`), or a number in the range `numbers`."""
 
     type: type
     meaning: str
@@ -23,10 +23,9 @@ class Option:
 
 @frozen
 class TargetKind:
-    """`backend` is the module with the record of its code generator. `is_for_processor`: code is for one
-    processor, which options name; otherwise for any that the platform's compiler knows. `vector_bits` is how
-    wide vectors loops are laid out for where no processor says it.
-    """
+    """A target kind. `backend` is the module with the record of its code generator. With `is_for_processor`,
+    code is for one processor, which options name; otherwise it is for any processor that the platform's
+    compiler supports. `vector_bits` is the vector width for loop schedules if no processor determines it."""
 
     name: str
     device: str
@@ -75,4 +74,4 @@ WITHOUT_EFFECT: dict[str, str] = {
     "link-params": "weights are part of every compiled program: leave it out",
     "march": "name the processor with -mcpu",
 }
-"""Options that other kinds or other compilers have, with what to do instead."""
+"""Options of other kinds or of other compilers, with the advice what to use instead."""

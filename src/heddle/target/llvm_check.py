@@ -1,8 +1,8 @@
-"""Whether LLVM can make code for a target.
+"""Check whether LLVM can generate code for a target.
 
-LLVM ends the process for some targets, and only warns of names that it does not know. So targets that are not
-known to be harmless are tried in a process of their own (`heddle.target.trial`), which tells the names of
-processors and features too. It takes a tenth of a second, once a target.
+For some targets LLVM aborts the process; for unknown names it only prints a warning. So a target that is not
+known to be safe is tried in a separate process (`heddle.target.trial`), which also reports the known
+processor and feature names. This takes a tenth of a second, once per target.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NAME = re.compile(r"[A-Za-z0-9_.+-]*")
 _LISTED = re.compile(r"^  (\S+) +- ", re.MULTILINE)
 _X86 = re.compile(r"x86_64h?|i\d86")
 _UNFIT = re.compile(r"amdgcn|r600|nvptx|spirv|dxil|bpf|avr|msp430")
-"""Machines of LLVM that are no processors, or whose pointers have fewer than 32 bits."""
+"""LLVM targets that are not processors, or whose pointers have fewer than 32 bits."""
 _PLACE = re.compile(r"^(LLVM ERROR: |error: |<unknown>:0:0: )+")
 _FEATURES = "Available features"
 _X86_MODES = ("64bit", "64bit-mode", "32bit-mode", "16bit-mode", "soft-float")
-"""Features of x86 that say what a program is, which is the triple's to say."""
+"""Features of x86 that select the operating mode, which the triple must do."""
 _TRIAL = Path(__file__).with_name("trial.py")
 _BEGIN = "==== a program for the target"
 _LIMIT_S = 60.0
@@ -39,10 +39,10 @@ _WHAT = {H0105: "processor", H0106: "target triple", H0107: "processor feature"}
 
 @cache
 def check_code_generation(triple: str, cpu: str, features: str, changes: tuple[str, ...]) -> None:
-    """`features` is the whole feature list, `changes` what options put into it.
+    """Check a target. `features` is the complete feature list, `changes` is the part that options added.
 
     Raises: UsageError H0105 for a processor, H0106 for a triple, H0107 for a feature that LLVM does not know
-    or cannot make code for.
+    or cannot generate code for.
     """
     names = [_name_of(change) for change in changes]
     machine = platform_of(triple).partition("-")[0]
@@ -89,7 +89,7 @@ def _check_by_trial(triple: str, cpu: str, features: str, changes: tuple[str, ..
 
 
 def _refusal(triple: str, cpu: str, features: str, changes: tuple[str, ...], reason: str) -> UsageError:
-    # The first that is refused by itself is to blame.
+    # report the first feature that is rejected alone
     for code, what, given in (
         (H0106, f"triple {triple!r}", (triple, "", "")),
         (H0105, f"processor {cpu!r} and triple {triple!r}", (triple, cpu, "")),
@@ -110,7 +110,7 @@ def _example(triple: str) -> str | None:
 
 @frozen
 class Answer:
-    """The names that LLVM knows, none where it does not tell, and why it refuses a target."""
+    """The names that LLVM knows (empty if it does not say), and the reason why it rejects a target."""
 
     processors: tuple[str, ...]
     features: tuple[str, ...]
@@ -119,7 +119,7 @@ class Answer:
 
 @cache
 def try_target(triple: str, cpu: str, features: str) -> Answer | None:
-    """What LLVM says in a process of its own; None where none can be started."""
+    """Try a target in a separate process. Return LLVM's answer; None if no process can be started."""
     if not can_start_python():
         return None
     try:

@@ -1,9 +1,9 @@
-"""What code for a target asks of a processor, as LLVM knows it.
+"""Find the processor features that code for a target needs, according to LLVM.
 
-LLVM's binding has no question for the features of a processor by name. But LLVM inlines a function only where
-the caller has every feature of the callee: so each feature is put into a function of its own, one function
-calls them all, and what is left of the calls is what the processor lacks. It takes some 10 ms, once a
-processor.
+LLVM's binding cannot list the features of a processor. But LLVM inlines a function only if the caller has
+every feature of the callee. So each feature is put into a function of its own, and one function calls them
+all; the calls that remain after inlining show the features that the processor lacks. This takes about 10 ms,
+once per processor.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from heddle.target.features import CODE_FEATURES
 
 
 def needs_of(triple: str, cpu: str, features: str, is_listed: bool) -> Needs:
-    """What LLVM's code for a processor needs of those features that it may use unasked.
+    """Return the needs of LLVM's code for a processor, among the features that LLVM may use by itself.
 
-    `is_listed`: `features` is the whole list of what the processor has. Otherwise LLVM is asked, which must
-    be able to make code for the target (`heddle.target.llvm_check`).
+    With `is_listed`, `features` is the complete list of the processor's features. Otherwise LLVM is asked,
+    which must be able to generate code for the target (`heddle.target.llvm_check`).
     """
     platform = platform_of(triple)
     wanted = CODE_FEATURES.get(platform.partition("-")[0], ())
@@ -32,7 +32,7 @@ def needs_of(triple: str, cpu: str, features: str, is_listed: bool) -> Needs:
 
 @cache
 def features_known_to_llvm(triple: str, cpu: str, features: str, asked: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the features `asked` that LLVM gives a processor with a feature list."""
+    """Return the features among `asked` that LLVM assumes for a processor and a feature list."""
     own = _attributes(cpu, features)
     richer = [_attributes(cpu, ",".join(text for text in (features, f"+{name}") if text)) for name in asked]
     inlined = _inlined(triple, cpu, features, own, richer)
@@ -44,14 +44,16 @@ def _attributes(cpu: str, features: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """As LLVM's texts spell any bytes: letters and digits of ASCII as they are, the others as `\\XX`."""
+    """Escape a string for LLVM IR: ASCII letters and digits stay, other bytes become `\\XX`."""
     return "".join(
         chr(byte) if byte < 128 and chr(byte).isalnum() else f"\\{byte:02X}" for byte in text.encode()
     )
 
 
 def _inlined(triple: str, cpu: str, features: str, caller: str, callees: Sequence[str]) -> list[bool]:
-    """Of functions with such attributes, which ones LLVM inlines into a caller with its own."""
+    """Return which of the functions with these attributes LLVM inlines into a caller with its own
+    attributes.
+    """
     llvm = llvm_binding()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()

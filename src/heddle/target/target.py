@@ -170,7 +170,7 @@ class Target:
 
     @property
     def vector_width_bits(self) -> int:
-        """Bits of the widest vector register that is worth using; 64 where there is none."""
+        """The width in bits of the widest vector register that is worth using; 64 if there is none."""
         given = self.attrs.get("vector-width")
         return int(given) if given else self.kind.vector_bits or vector_bits(self.mtriple, self.feature_set)
 

@@ -1,4 +1,5 @@
-"""Tensor expressions: tensors by what each element is, and the loop functions made of them."""
+"""Tensor expressions (TE): define tensors by formulas for their elements, and create loop functions from
+them."""
 
 from heddle.te.create_prim_func import create_prim_func, topological_order
 from heddle.te.reduction import comm_reducer, max, min, prod, sum

@@ -1,5 +1,5 @@
-"""Tensor expressions → a loop function: a block and its loops for every compute, in the order of their
-use."""
+"""Create a loop function from tensor expressions: one block with loops for every compute, producers before
+consumers."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from heddle.tir.substitute import replace_buffers
 
 
 def create_prim_func(args: Sequence[Any], index_dtype_override: str | None = None) -> PrimFunc:
-    """A loop function whose parameters are the given tensors and scalar variables, inputs and outputs in
-    this order.
+    """Create a loop function. Its parameters are the given tensors (inputs and outputs) and scalar variables,
+    in this order.
 
-    Tensors that are computed but not listed become buffers of the function.
+    Tensors that are computed but not listed become local buffers of the function.
     """
     return _Creator(args).function(args)
 
 
 def topological_order(outputs: Sequence[Tensor]) -> list[Operation]:
-    """The operations behind tensors, producers first, each once."""
+    """Return the operations on which the outputs depend, producers first, each once."""
     order: dict[Operation, None] = {}
     visiting: list[tuple[Operation, bool]] = [(tensor.op, False) for tensor in reversed(outputs)]
     while visiting:
@@ -106,7 +106,7 @@ class _Creator:
         return seq(*stmts)
 
     def _block(self, op: ComputeOp, axes: tuple[IterVar, ...], outputs: tuple[Tensor, ...]) -> Stmt:
-        """Loops around a block that stores the outputs' elements."""
+        """Return the loops and the block that store the elements of the outputs."""
         loop_vars = [Var(axis.var.name, axis.var.dtype) for axis in axes]
         iter_vars = tuple(
             IterVar(axis.dom, Var(f"v_{axis.var.name}", axis.var.dtype), axis.iter_type) for axis in axes
@@ -134,7 +134,7 @@ class _Creator:
         return stmt
 
     def _extern(self, op: ExternOp) -> Stmt:
-        """One opaque block that reads and writes whole buffers."""
+        """Return one opaque block that reads and writes whole buffers."""
         assert op.body is not None
         mapping = {
             old: self.buffer_of(tensor) for old, tensor in zip(op.input_buffers, op.inputs, strict=True)
@@ -150,7 +150,7 @@ class _Creator:
 
 
 class _ToBuffers(SharedSubstituter):
-    """Reads of tensors become loads of their buffers; axes become iteration variables."""
+    """Replaces reads of tensors by loads from their buffers, and axes by iteration variables."""
 
     def __init__(self, creator: _Creator, mapping: Mapping[Var, PrimExpr]) -> None:
         super().__init__(mapping)
@@ -169,7 +169,8 @@ class _ToBuffers(SharedSubstituter):
 def _reduce_stmts(
     bodies: list[Reduce], targets: list[Buffer], index: tuple[PrimExpr, ...], lowered: _ToBuffers
 ) -> tuple[Stmt, Stmt]:
-    """The first-iteration statement (identities) and the update of a reduction of one or several values."""
+    """Return the init statement (identities) and the update statement of a reduction of one or several
+    values."""
     first = bodies[0]
     combiner = first.combiner
     start = first.init or combiner.identity_element

@@ -1,4 +1,4 @@
-"""Reductions of tensor expressions: sum, product, extremes, and reducers from any commutative combination."""
+"""Reductions of tensor expressions: sum, product, minimum, maximum, and user-defined commutative reducers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from heddle.tir.nodes import IterVar
 def comm_reducer(
     fcombine: Callable[[Any, Any], Any], fidentity: Callable[..., Any], name: str = "reduce"
 ) -> Callable[..., Any]:
-    """A reduction from a combining function and the identity of a dtype (of several for tuples of values).
+    """Make a reduction from a combining function and its identity. `fidentity(dtype)` returns the identity;
+    for tuples of values, both functions take and return several values.
 
-    It reduces over an axis, or axes in a list. Given values in their place, it combines them:
-    `max(x, 0)`, `max(x, y, z)`.
+    The result `r(expr, axis)` reduces over an axis or a list of axes. Called with values only, it combines
+    them: `max(x, 0)`, `max(x, y, z)`.
     """
 
     def reduce(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:

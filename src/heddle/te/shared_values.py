@@ -1,10 +1,10 @@
-"""Values that an expression uses again and again become variables.
+"""Bind subexpressions that an expression uses several times to variables.
 
     y[i] = g * g with g = h * h, h = x[i] * x[i]    →    h: x[i] * x[i];  g: h * h;  y[i] = g * g
 
-An expression in Python may use one part many times, and parts of it many times in turn: written out, it grows
-by a power. Only large expressions change, and only parts that are computed in any case: what one branch of a
-condition computes may not be computed outside of it.
+A Python expression may use one object many times, and nested uses multiply: expanded to a tree, the
+expression grows exponentially. Only large expressions are changed, and only subexpressions that are always
+evaluated: what one branch of a condition computes must not be computed outside of it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from heddle.prim.nodes import And, Call, Or, PrimExpr, Var
 from heddle.tir.nodes import Bind
 
 MOST_NODES = 1 << 10
-"""Of an expression that is left as it is, each part counted as often as it is used."""
+"""The size up to which an expression is left unchanged, counted as a tree."""
 
 
 def with_shared_values(expr: PrimExpr) -> tuple[tuple[Bind, ...], PrimExpr]:
-    """The variables to bind, in order, and the expression that uses them."""
+    """Return the variables to bind, in order, and the expression that uses them."""
     if _written_out(expr) <= MOST_NODES:
         return (), expr
     shared = _used_again(expr)
@@ -40,7 +40,7 @@ def with_shared_values(expr: PrimExpr) -> tuple[tuple[Bind, ...], PrimExpr]:
 
 
 def _written_out(expr: PrimExpr) -> int:
-    """How many nodes an expression has where nothing is shared."""
+    """Return the number of nodes of an expression as a tree, that is, without sharing."""
     sizes: dict[int, int] = {}
 
     def note(node: Node) -> None:
@@ -51,7 +51,7 @@ def _written_out(expr: PrimExpr) -> int:
 
 
 def _used_again(expr: PrimExpr) -> set[int]:
-    """The operations that are computed in any case, and used more than once, wherever."""
+    """Return the ids of the operations that are always evaluated and used more than once."""
     uses = Counter(id(child) for node in walk_distinct(expr) for child in children(node))
     always, pending = {id(expr)}, [expr]
     found: set[int] = set()
@@ -67,7 +67,7 @@ def _used_again(expr: PrimExpr) -> set[int]:
 
 
 def _always_computed(node: PrimExpr) -> list[PrimExpr]:
-    """The operands of a node, without those that a condition decides about."""
+    """Return the operands of a node that are always evaluated, without those behind a condition."""
     below: list[Any] = list(children(node))
     if isinstance(node, Call) and node.op.name == "tir.if_then_else":
         below = [node.args[0]]

@@ -1,11 +1,11 @@
-"""Tensor expressions: tensors defined by what each element is.
+"""Tensor expressions: tensors defined by formulas for their elements.
 
     A = te.placeholder((n, k), name="A")
     B = te.placeholder((k, m), name="B")
     r = te.reduce_axis((0, k), name="r")
     C = te.compute((n, m), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
 
-A tensor expression is no program by itself; `te.create_prim_func` makes a loop function of it.
+A tensor expression cannot run by itself; `te.create_prim_func` creates a loop function from it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from heddle.tir.nodes import Buffer, IterType, IterVar, Stmt, decl_buffer
 
 @dataclass(eq=False, slots=True)
 class Operation:
-    """What makes tensors. `inputs` are the tensors it reads, each once."""
+    """An operation that produces tensors. `inputs` are the tensors that it reads, each once."""
 
     name: str
     attrs: dict[str, Any]
@@ -36,18 +36,19 @@ class Operation:
 
     @property
     def output(self) -> Callable[[int], Tensor]:
-        """The tensor that the operation computes, by number: `op.output(0)`."""
+        """The output tensors by number: `op.output(0)`."""
         return lambda index: self.outputs[index]
 
 
 @dataclass(eq=False, slots=True)
 class PlaceholderOp(Operation):
-    """A tensor given from outside."""
+    """An input tensor."""
 
 
 @dataclass(eq=False, slots=True)
 class ComputeOp(Operation):
-    """One expression an output: for every point of `axis`, `body[k]` is the element of output k."""
+    """Outputs that are computed element by element: at each point of `axis`, `body[k]` is the element of
+    output k."""
 
     axis: tuple[IterVar, ...] = ()
     reduce_axis: tuple[IterVar, ...] = ()
@@ -64,7 +65,7 @@ class ExternOp(Operation):
 
 
 class TensorSlice(Operators):
-    """`A[i][j]` on the way to an element."""
+    """`A[i][j]` with only some of its indices yet."""
 
     def __init__(self, tensor: Tensor, indices: tuple[Any, ...]) -> None:
         self.tensor, self.indices = tensor, indices
@@ -81,7 +82,9 @@ class Tensor(Operators):
 
     @property
     def name(self) -> str:
-        """The name of its operation, with its number where that computes several tensors."""
+        """The name of its operation. If the operation has several outputs, the output's number is
+        appended.
+        """
         return self.op.name if len(self.op.outputs) <= 1 else f"{self.op.name}_{self.value_index}"
 
     @property
@@ -114,7 +117,7 @@ class Tensor(Operators):
 
 
 class ScalarTensor(Tensor):
-    """A tensor of rank 0 whose value is known: reading it gives the constant."""
+    """A tensor of rank 0 with a known value. Reading it gives the constant."""
 
     def __init__(self, value: PrimExpr) -> None:
         super().__init__(PlaceholderOp("scalar", {}, ()), 0, (), value.dtype)
@@ -129,7 +132,7 @@ class ScalarTensor(Tensor):
 
 @node("te.TensorLoad")
 class TensorLoad(PrimExpr):
-    """An element of a tensor. `producer` is a te Tensor, compared by identity."""
+    """An element of a tensor. `producer` is a te Tensor; it is compared by identity."""
 
     producer: Any
     indices: tuple[PrimExpr, ...]
@@ -142,8 +145,8 @@ class TensorLoad(PrimExpr):
 
 @node("te.CommReducer")
 class CommReducer(Node):
-    """A commutative combination of values: `result[k]` of the accumulated `lhs` and the new `rhs`, from
-    `identity_element`."""
+    """A commutative reducer of one or several values: `result[k]` combines the accumulated values `lhs` with
+    new values `rhs`. Accumulation starts from `identity_element`."""
 
     lhs: tuple[Var, ...] = defines()
     rhs: tuple[Var, ...] = defines()
@@ -153,7 +156,8 @@ class CommReducer(Node):
 
 @node("te.Reduce")
 class Reduce(PrimExpr):
-    """The combination of `source` over `axis` where `condition` holds; `init` replaces the identity."""
+    """The reduction of `source` over `axis`, at the points where `condition` holds. `init` replaces the
+    identity."""
 
     combiner: CommReducer
     source: tuple[PrimExpr, ...]
@@ -172,24 +176,24 @@ def _shape(shape: Any) -> tuple[PrimExpr, ...]:
 
 
 def placeholder(shape: Any, dtype: str = "float32", name: str = "placeholder") -> Tensor:
-    """A tensor given from outside."""
+    """Return an input tensor."""
     op = PlaceholderOp(name, {}, ())
     op.outputs = (Tensor(op, 0, _shape(shape), DataType(dtype)),)
     return op.outputs[0]
 
 
 def var(name: str = "v", dtype: str = "int32") -> Var:
-    """A variable for a scalar."""
+    """Return a scalar variable."""
     return Var(name, DataType(dtype))
 
 
 def size_var(name: str = "n", dtype: str = "int32") -> Var:
-    """A variable for a size: never negative."""
+    """Return a variable for a size. Sizes are never negative."""
     return Var(name, DataType(dtype), None, True)
 
 
 def reduce_axis(dom: Any, name: str = "rv") -> IterVar:
-    """A reduction axis over (begin, end) or a Range."""
+    """Return a reduction axis over `dom`, which is a pair (begin, end) or a Range."""
     if not isinstance(dom, Range):
         begin, end = match_types(*dom)
         dom = Range(begin, end)
@@ -204,10 +208,10 @@ def compute(
     varargs_names: Sequence[str] | None = None,
     tag: str = "",
 ) -> Any:
-    """The tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`; a tuple of results gives a tuple of
-    tensors.
+    """Return the tensor whose element at (i, j, ...) is `fcompute(i, j, ...)`. If `fcompute` returns a tuple,
+    the result is a tuple of tensors.
 
-    Raises: IRTypeError E0101 where the function takes another number of indices than the shape has.
+    Raises: IRTypeError E0101 if the number of the function's parameters is not the rank of the shape.
     """
     dims = _shape(shape)
     axis = tuple(
@@ -241,7 +245,7 @@ def _axis_names(function: Callable[..., Any], ndim: int, given: Sequence[str] | 
 
 
 def producers(*exprs: PrimExpr) -> tuple[Tensor, ...]:
-    """The tensors that expressions read, each once, in order."""
+    """The tensors that the expressions read, each once, in order."""
     found: dict[Tensor, None] = {}
     stack: list[Any] = list(reversed(exprs))
     seen: set[int] = set()
@@ -276,9 +280,10 @@ def extern(
     dtype: Any = None,
     attrs: dict[str, Any] | None = None,
 ) -> Any:
-    """Tensors written by a statement: `fcompute(input buffers, output buffers)` gives it.
+    """Return tensors that a statement writes. `fcompute(input buffers, output buffers)` returns the
+    statement.
 
-    `shapes` is a list of shapes (one tensor each, given as a list of tensors) or one shape (one tensor).
+    `shapes` is one shape (the result is one tensor), or a list of shapes (the result is a list of tensors).
     """
     inputs = [compute((), lambda t=t: t.value, t.name) if isinstance(t, ScalarTensor) else t for t in inputs]
     several = isinstance(shapes, list)

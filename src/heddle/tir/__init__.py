@@ -1,4 +1,6 @@
-"""The loop IR: programs over buffers, their text, interpreter, schedules and lowering."""
+"""The loop IR (TIR): programs over buffers, with their text form, interpreter, schedules and lowering
+passes.
+"""
 
 from heddle.tir import print_stmt, verify
 from heddle.tir.nodes import (

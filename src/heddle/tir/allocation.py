@@ -1,4 +1,4 @@
-"""Where memory of an allocation comes from: the stack, or the thread's workspace."""
+"""Decide where allocations get memory: from the stack, or from the thread's workspace."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from heddle.prim.ops import const, multiply
 from heddle.tir.nodes import AllocBuffer, Buffer
 
 MAX_STACK_BYTES = 16 * 1024
-"""Larger allocations, and those of unknown size, come from the workspace."""
+"""The limit for stack memory in bytes. Larger allocations, and those of unknown size, use the workspace."""
 STORAGE = "storage"
 """The annotation of an allocation that overrides the rule: "stack" or "workspace"."""
 
@@ -20,7 +20,7 @@ def num_elements(buffer: Buffer) -> PrimExpr:
 
 
 def size_bytes(buffer: Buffer) -> int | None:
-    """Bytes of a dense buffer; None where a dimension is symbolic."""
+    """Return the size of a dense buffer in bytes; None if a dimension is symbolic."""
     dims = [dim.value for dim in buffer.shape if isinstance(dim, IntImm)]
     if len(dims) != len(buffer.shape):
         return None
@@ -28,7 +28,7 @@ def size_bytes(buffer: Buffer) -> int | None:
 
 
 def is_on_stack(alloc: AllocBuffer) -> bool:
-    """Whether an allocation is stack memory: constant and small, unless its annotation says otherwise."""
+    """Whether an allocation uses the stack: it is constant and small, or its annotation says so."""
     size = size_bytes(alloc.buffer)
     wanted = alloc.annotations.get(STORAGE)
     if size is None or wanted == "workspace":

@@ -1,12 +1,11 @@
-"""Building loop functions from Python: statements in the order in which they are emitted, `with` for
-nesting.
+"""Build loop functions in Python: statements are emitted in order; `with` opens nested statements.
 
     b = StmtBuilder()
     with b.loop("i", n, ForKind.PARALLEL) as i:
         b.store(C, [i], A[i] + 1.0)
     func = b.func("add_one", [A, C])
 
-For kernels that are put together from parts; what is one text is better written as a script.
+Use it for kernels that are assembled from parts. A kernel that is one text is better written as a script.
 """
 
 from __future__ import annotations
@@ -46,18 +45,18 @@ class StmtBuilder:
         self._open: list[list[Stmt]] = [[]]
 
     def emit(self, stmt: Stmt) -> None:
-        """Add a statement to the block that is open."""
+        """Append a statement to the open block."""
         self._open[-1].append(stmt)
 
     def let(self, name: str, value: Any, dtype: str | None = None) -> Var:
-        """Bind a value, cast to `dtype` where one is given, for the rest of the enclosing nest."""
+        """Bind a value to a new variable for the rest of the enclosing block; with `dtype`, cast it first."""
         expr = as_expr(value) if dtype is None else cast(dtype, value)
         var = Var(name, expr.dtype)
         self.emit(Bind(var, expr))
         return var
 
     def alloc(self, name: str, shape: Sequence[Any], dtype: str, storage: str | None = None) -> Buffer:
-        """Fresh memory. With `storage` ("stack" or "workspace") it is allocated here and nowhere else."""
+        """Allocate a buffer. `storage` ("stack" or "workspace") overrides where its memory comes from."""
         buffer = decl_buffer(tuple(shape), dtype, name)
         self.emit(AllocBuffer(buffer, Map({} if storage is None else {STORAGE: storage})))
         return buffer
@@ -74,7 +73,7 @@ class StmtBuilder:
         kind: ForKind = ForKind.SERIAL,
         notes: Mapping[str, Any] | None = None,
     ) -> Iterator[Var]:
-        """The loop over [0, extent)."""
+        """Open a loop over [0, extent)."""
         var = Var(name, INT64)
         with self._nest() as body:
             yield var
@@ -83,14 +82,14 @@ class StmtBuilder:
 
     @contextmanager
     def when(self, condition: PrimExpr) -> Iterator[None]:
-        """What is emitted inside runs where the condition holds."""
+        """Open a block that runs only if the condition holds."""
         with self._nest() as body:
             yield
         self.emit(IfThenElse(condition, seq(*body)))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
-        """The other branch of the `when` just before."""
+        """Open the else branch of the preceding `when`."""
         last = self._open[-1].pop()
         assert isinstance(last, IfThenElse) and last.else_case is None, "`otherwise` follows a `when`"
         with self._nest() as body:
@@ -99,8 +98,7 @@ class StmtBuilder:
 
     @contextmanager
     def repeat_while(self, condition: PrimExpr) -> Iterator[None]:
-        """What is emitted inside runs again and again as long as the condition holds, which is asked before
-        each turn."""
+        """Open a loop that repeats as long as the condition holds; it is evaluated before each iteration."""
         with self._nest() as body:
             yield
         self.emit(While(condition, seq(*body)))
@@ -112,7 +110,8 @@ class StmtBuilder:
         self._open.pop()
 
     def func(self, name: str, params: Sequence[Var | Buffer]) -> PrimFunc:
-        """The function of what was emitted; parameters are scalars and buffers that do not overlap."""
+        """Return a function of the emitted statements. Parameters are scalars and buffers that do not
+        overlap."""
         assert len(self._open) == 1, "a nest is still open"
         return PrimFunc(
             tuple(params),  # type: ignore[arg-type]

@@ -1,32 +1,26 @@
-"""The loop IR: programs over buffers.
+"""The nodes of the loop IR: programs over buffers.
 
     func  = fn (params) where handle ↦ buffer: stmt
     stmt  = buffer[i, ...] = e | evaluate(e) | v = e | alloc buffer | declare buffer | assert e | stmt; stmt
-          | for v in min .. min + extent (kind): stmt | while e: stmt | if e: stmt else: stmt | attr node.key
-          = e: stmt
-          | block realized at (e, ...) where e
+          | for v in min .. min + extent (kind): stmt | while e: stmt | if e: stmt else: stmt
+          | attr node.key = e: stmt | block realized at (e, ...) where e
     block = sblock name(iter vars) reads regions writes regions: allocations; init stmt; stmt
     e     = scalar expressions (`prim`) | buffer[i, ...]
 
 Semantics:
-- Statements run in order. `v = e`, `alloc` and `declare` scope over the rest of the enclosing sequence (and
-nothing
-  outside it); memory of an allocation is undefined at first and gone at the end of its scope.
-- A loop of kind SERIAL runs its iterations in order; UNROLLED the same. PARALLEL and VECTORIZED promise that
-iterations
-  do not depend on each other; THREAD_BINDING binds the variable to a hardware thread.
-- A block is a unit of computation over its iter vars: for equal iter values it does the same thing, spatial
-iterations
-  (S) are independent, reductions (R) commute. It touches only the regions it declares. `init` runs at the
-  first
-  iteration of the reduction, alone where the reduction has none. A realization runs the block at the given
-  values if its predicate holds.
-- Buffers do not alias unless one is declared over the data of another or a function lacks `tir.noalias`.
-- Indices count elements per dimension; an access outside a buffer is an error of the program. A vector index
-(Ramp)
-  accesses one element a lane; with a predicate, only lanes that hold are accessed, others read 0. A predicate
-  that is a scalar is a condition: where it does not hold, nothing of the access is evaluated, and 0 is read.
-  All operands of a vector store are evaluated before it writes.
+- Statements run in order. The scope of `v = e`, `alloc` and `declare` is the rest of the enclosing sequence.
+  Allocated memory is undefined at first and is freed at the end of its scope.
+- A SERIAL or UNROLLED loop runs its iterations in order. PARALLEL and VECTORIZED promise that iterations are
+  independent. THREAD_BINDING binds the variable to a hardware thread.
+- A block is a unit of computation over its iteration variables. It does the same thing whenever they have the
+  same values; spatial iterations (S) are independent; reduction iterations (R) commute. It accesses only the
+  regions that it declares. `init` runs at the first iteration of the reduction; if there is no reduction
+  iteration, it runs alone. A realization runs the block at the given values if its predicate holds.
+- Buffers do not alias unless one is declared over the data of another, or the function lacks `tir.noalias`.
+- Indices count elements per dimension. An access outside a buffer is an error of the program. A vector index
+  (Ramp) accesses one element per lane. With a predicate, only the lanes for which it holds are accessed, and
+  loads give 0 for the others. A scalar predicate is a condition: if it is false, no part of the access is
+  evaluated, and a load gives 0. All operands of a vector store are evaluated before it writes.
 
 Over 450 lines: the nodes of the loop IR, which its grammar above lists on one screen.
 """
@@ -48,12 +42,12 @@ from heddle.support.diagnostics import IRTypeError
 from heddle.tir.codes import T0101, T0102, T0103, T0104
 
 CHECK_BOUNDS = "check_bounds"
-"""The attribute of functions and modules that asks for bounds checks: "unproven" or "all"
+"""The attribute of functions and modules that requests bounds checks: "unproven" or "all"
 (`tir.transform.check_bounds`)."""
 
 
 class Stmt(Node):
-    """The base of statements."""
+    """The base class of statements."""
 
     __slots__ = ()
 
@@ -67,7 +61,7 @@ class ForKind(IntEnum):
 
 
 class IterType(IntEnum):
-    """What an iteration variable of a block is: spatial (S), reduction (R), or neither."""
+    """The kind of an iteration variable of a block: spatial (S), reduction (R), or neither."""
 
     DataPar = 0
     ThreadIndex = 1
@@ -78,8 +72,8 @@ class IterType(IntEnum):
 
 @node("tir.Buffer", identity=True)
 class Buffer(Expr):
-    """A region of memory seen as a tensor. Empty `strides` means row-major and dense; strides and
-    `elem_offset` count elements. `data` is the pointer; buffers with one pointer alias."""
+    """A memory region with the form of a tensor. Empty `strides` means row-major without gaps. `strides` and
+    `elem_offset` count elements. `data` is the pointer; buffers with the same pointer alias."""
 
     data: Var
     dtype: DataType
@@ -97,7 +91,7 @@ class Buffer(Expr):
 
     @property
     def scope(self) -> str:
-        """Where its memory is: "global", "local", "shared" and so on."""
+        """The storage scope: "global", "local", "shared" and so on."""
         pointer = self.data.type_annotation
         return pointer.storage_scope if isinstance(pointer, PointerType) else "global"
 
@@ -112,7 +106,8 @@ class Buffer(Expr):
         return self.data.ty
 
     def __getitem__(self, indices: Any) -> Any:
-        """A load at scalar or vector indices; a `BufferRegion` where an index is a slice without step."""
+        """Return a load at scalar or vector indices. If an index is a slice without a step, return a
+        `BufferRegion`."""
         given = indices if isinstance(indices, tuple) else (indices,)
         if any(isinstance(index, slice) for index in given):
             return BufferRegion(
@@ -121,12 +116,12 @@ class Buffer(Expr):
         return BufferLoad(self, given)
 
     def vload(self, begin: Any, dtype: str | None = None, predicate: PrimExpr | None = None) -> BufferLoad:
-        """A load of the lanes of `dtype` from `begin` along the last dimension; only those where `predicate`
-        holds."""
+        """Return a load of as many lanes as `dtype` has, from `begin` along the last dimension. Only lanes
+        for which `predicate` holds are loaded."""
         return BufferLoad(self, self._vector_index(begin, DataType(dtype or self.dtype)), predicate)
 
     def vstore(self, begin: Any, value: PrimExpr) -> BufferStore:
-        """A store of a vector, whose first element goes to the index `begin`."""
+        """Return a store of a vector whose first element is stored at `begin`."""
         return BufferStore(self, value, self._vector_index(begin, value.dtype))
 
     def _vector_index(self, begin: Any, dtype: DataType) -> tuple[Any, ...]:
@@ -136,7 +131,7 @@ class Buffer(Expr):
         return (*index[:-1], Ramp(as_expr(index[-1]), const(1, as_expr(index[-1]).dtype), dtype.lanes))
 
     def full_region(self) -> BufferRegion:
-        """The region of all its elements."""
+        """Return the region of all elements."""
         return BufferRegion(
             self, tuple(Range.from_min_extent(constant(0, dim.dtype), dim) for dim in self.shape)
         )
@@ -161,7 +156,7 @@ def decl_buffer(
     scope: str = "global",
     align_bytes: int = 64,
 ) -> Buffer:
-    """A new buffer with a pointer variable of its own (or `data`)."""
+    """Make a buffer with a new pointer variable, or over the pointer `data`."""
     dims = shape if isinstance(shape, (tuple, list)) else (shape,)
     if data is None:
         data = Var(name, DataType("handle"), PointerType(PrimType(DataType(dtype)), scope))
@@ -171,7 +166,7 @@ def decl_buffer(
 
 @node("tir.BufferRegion")
 class BufferRegion(Expr):
-    """A box of a buffer: one range a dimension."""
+    """A rectangular region of a buffer: one range per dimension."""
 
     buffer: Buffer
     region: tuple[Range, ...]
@@ -181,14 +176,14 @@ class BufferRegion(Expr):
 
     @property
     def ty(self) -> None:
-        """A region has no type: it is no value."""
+        """None, because a region is not a value."""
         return None
 
 
 @node("tir.BufferLoad")
 class BufferLoad(PrimExpr):
-    """A read; with a vector index the result has its lanes. `predicate` is a bool vector of those lanes,
-    or a bool for all of them."""
+    """A load. With a vector index, the result has that many lanes. `predicate` is a bool vector with one
+    element per lane, or a scalar bool for all lanes."""
 
     buffer: Buffer
     indices: tuple[PrimExpr, ...]
@@ -242,7 +237,7 @@ def _access_dtype(buffer: Buffer, indices: tuple[PrimExpr, ...]) -> DataType:
 
 @node("tir.Evaluate")
 class Evaluate(Stmt):
-    """Evaluate for effect; a constant is a no-op."""
+    """Evaluate an expression for its side effects. A constant is a no-op."""
 
     value: PrimExpr
 
@@ -278,9 +273,8 @@ class DeclBuffer(Stmt):
 
 @node("tir.AssertStmt")
 class AssertStmt(Stmt):
-    """A check when the program runs. `error_kind` is RuntimeError, ValueError, TypeError or IndexError; in
-    the message
-    `%e` and `%g` stand for the values `expected` and `got`."""
+    """A run-time check. `error_kind` is RuntimeError, ValueError, TypeError or IndexError. In the message,
+    `%e` and `%g` stand for the values of `expected` and `got`."""
 
     condition: PrimExpr
     message: str
@@ -294,7 +288,7 @@ class AssertStmt(Stmt):
 
 @node("tir.SeqStmt")
 class SeqStmt(Stmt):
-    """Statements in order; a sequence directly inside another becomes part of it."""
+    """Statements in order. A sequence directly inside another one is flattened."""
 
     seq: tuple[Stmt, ...]
 
@@ -317,8 +311,8 @@ class IfThenElse(Stmt):
 
 @node("tir.For")
 class For(Stmt):
-    """`annotations` are hints and pragmas by name; `thread_binding` names the thread of a THREAD_BINDING
-    loop."""
+    """A loop. `annotations` are hints and pragmas by name. `thread_binding` names the thread of a
+    THREAD_BINDING loop."""
 
     loop_var: Var = defines()
     min: PrimExpr
@@ -368,7 +362,7 @@ def _check_condition(condition: PrimExpr, where: str) -> None:
 
 @node("tir.IterVar")
 class IterVar(Node, Operators):
-    """An iteration variable and its domain; in an expression it stands for its variable."""
+    """An iteration variable with its domain. In an expression it stands for its variable."""
 
     dom: Range
     var: Var = defines()
@@ -385,7 +379,7 @@ class IterVar(Node, Operators):
 
 @node("tir.MatchBufferRegion")
 class MatchBufferRegion(Node):
-    """A buffer that stands for a region of another inside a block."""
+    """A buffer that stands for a region of another buffer, inside a block."""
 
     buffer: Buffer = defines()
     source: BufferRegion
@@ -422,9 +416,9 @@ class SBlockRealize(Stmt):
 
 @node("tir.PrimFunc")
 class PrimFunc(BaseFunc):
-    """A loop function. Parameters are scalars, pointers, or handles that `buffer_map` maps to buffers, whose
-    symbolic
-    dimensions are bound by the call's tensors. `ret_type` is the scalar that `ret` gives, else nothing."""
+    """A loop function. Parameters are scalars, pointers, or handles that `buffer_map` maps to buffers. The
+    tensors of a call determine the symbolic dimensions of these buffers. `ret_type` is the type of the scalar
+    that `ret` returns; without one, the function returns nothing."""
 
     params: tuple[Var, ...] = defines()
     body: Stmt
@@ -455,7 +449,7 @@ class PrimFunc(BaseFunc):
         return FuncType(tuple(param.ty for param in self.params), self.ret_type or TupleType(()), False)
 
     def with_body(self, body: Stmt) -> PrimFunc:
-        """A copy with another body; the same object where it is the same."""
+        """Return a copy with another body; the same object if the body is the same."""
         if body is self.body:
             return self
         return PrimFunc(self.params, body, self.ret_type, self.buffer_map, self.attrs, span=self.span)
@@ -467,7 +461,8 @@ class PrimFunc(BaseFunc):
 
 
 def seq(*stmts: Stmt | None) -> Stmt:
-    """Statements in order: nested sequences flattened, no-ops dropped, a single one as it is."""
+    """Join statements to one: nested sequences are flattened, no-ops are dropped, and a single statement is
+    returned unchanged."""
     flat: list[Stmt] = []
     for stmt in stmts:
         if stmt is None or is_no_op(stmt):
@@ -479,10 +474,10 @@ def seq(*stmts: Stmt | None) -> Stmt:
 
 
 def statements(stmt: Stmt) -> tuple[Stmt, ...]:
-    """The statements of a sequence, or the one statement."""
+    """Return the statements of a sequence, or the single statement."""
     return stmt.seq if isinstance(stmt, SeqStmt) else (stmt,)
 
 
 def is_no_op(stmt: Stmt) -> bool:
-    """Whether a statement only states a number."""
+    """Whether a statement only evaluates a constant."""
     return isinstance(stmt, Evaluate) and isinstance(stmt.value, IntImm)

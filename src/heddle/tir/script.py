@@ -1,8 +1,8 @@
-"""The namespace `T` of scripts: words of the loop IR and every scalar function.
+"""The namespace `T` of scripts: the keywords of the loop IR, and all scalar functions.
 
 `T.float32(1.5)` is a constant, `n = T.int64(is_size_var=True)` a variable, `T.float32` an annotation. Import
-it as a module: `from heddle.script import tir as T`. Words that mean something only inside a parsed function
-return frames (`tir.frames`), which the parser reads.
+it as a module: `from heddle.script import tir as T`. Keywords that are only meaningful inside a parsed
+function return frames (`tir.frames`), which the parser interprets.
 """
 
 from __future__ import annotations
@@ -154,12 +154,12 @@ broadcast, ramp = Broadcast, Ramp
 
 
 def Select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
-    """One of two values, both evaluated; numbers stand for constants."""
+    """Return one of two values; both are evaluated. Numbers become constants."""
     return _SelectNode(as_expr(condition), *match_types(true_value, false_value))
 
 
 def cast(value: Any, dtype: Any) -> PrimExpr:
-    """`value` in another dtype. The dtype may come first, as in `T.Cast`."""
+    """Cast `value` to another dtype. The dtype may also come first, as in `T.Cast`."""
     if isinstance(value, (str, DataType)):
         value, dtype = dtype, value
     return _cast(str(dtype), value)
@@ -208,32 +208,32 @@ class axis:
 
     @staticmethod
     def spatial(dom: Any, value: Any) -> Axis:
-        """An axis of the block's result."""
+        """A spatial axis: an axis of the block's result."""
         return Axis(IterType.DataPar, dom, value)
 
     @staticmethod
     def reduce(dom: Any, value: Any) -> Axis:
-        """An axis along which the block sums up, or the like."""
+        """A reduction axis."""
         return Axis(IterType.CommReduce, dom, value)
 
     @staticmethod
     def scan(dom: Any, value: Any) -> Axis:
-        """An axis whose values come in order."""
+        """An axis whose values must be visited in order."""
         return Axis(IterType.Ordered, dom, value)
 
     @staticmethod
     def opaque(dom: Any, value: Any) -> Axis:
-        """An axis of which nothing is known."""
+        """An axis without known properties."""
         return Axis(IterType.Opaque, dom, value)
 
     @staticmethod
     def thread(dom: Any, value: Any) -> Axis:
-        """An axis whose values are threads."""
+        """An axis that is bound to threads."""
         return Axis(IterType.ThreadIndex, dom, value)
 
     @staticmethod
     def remap(kinds: str, values: Any) -> AxisRemap:
-        """Several axes, one a loop: `T.axis.remap("SSR", [i, j, k])`, S for spatial, R for reduce."""
+        """Several axes, one per loop: `T.axis.remap("SSR", [i, j, k])`, S for spatial, R for reduction."""
         return AxisRemap(kinds, tuple(values))
 
     S, R = spatial, reduce
@@ -289,7 +289,7 @@ Buffer, alloc_buffer, sblock_alloc_buffer, decl_buffer = map(
 
 
 def match_buffer(source: Any, shape: Any, dtype: str = "float32", **options: Any) -> BufferSpec:
-    """A parameter handle, or a region inside a block, as a buffer."""
+    """Bind a buffer to a parameter handle, or to a region inside a block."""
     spec = Buffer(shape, dtype, **options)
     return BufferSpec(
         "match", spec.shape, spec.dtype, source, None, spec.strides, spec.elem_offset, spec.scope, spec.align
@@ -297,7 +297,7 @@ def match_buffer(source: Any, shape: Any, dtype: str = "float32", **options: Any
 
 
 def sblock(name: str = "", no_realize: bool = False) -> SBlockFrame:
-    """`with T.sblock("name"):`, a block."""
+    """Open a block: `with T.sblock("name"):`."""
     return SBlockFrame(name, no_realize)
 
 
@@ -305,27 +305,27 @@ block = sblock
 
 
 def init() -> InitFrame:
-    """`with T.init():`, what a reduction starts with."""
+    """Open the initialisation of a reduction: `with T.init():`."""
     return InitFrame()
 
 
 def reads(*regions: Any) -> Reads:
-    """What a block reads."""
+    """State the regions that a block reads."""
     return Reads(tuple(regions))
 
 
 def writes(*regions: Any) -> Writes:
-    """What a block writes."""
+    """State the regions that a block writes."""
     return Writes(tuple(regions))
 
 
 def where(predicate: Any) -> Where:
-    """The condition under which a block runs."""
+    """State the condition under which a block runs."""
     return Where(predicate)
 
 
 def sblock_attr(values: dict[str, Any]) -> BlockAttrs:
-    """Attributes of a block."""
+    """Set attributes of a block."""
     return BlockAttrs(values)
 
 
@@ -333,17 +333,17 @@ block_attr = sblock_attr
 
 
 def func_attr(values: dict[str, Any]) -> FuncAttrs:
-    """Attributes of the function."""
+    """Set attributes of the function."""
     return FuncAttrs(values)
 
 
 def attr(node: Any, key: str, value: Any) -> AttrFrame:
-    """An attribute of what is inside: `with T.attr(node, "key", value):`."""
+    """Set an attribute for the statements inside: `with T.attr(node, "key", value):`."""
     return AttrFrame(node, key, StringImm(value) if isinstance(value, str) else as_expr(value))
 
 
 def bind(value: Any) -> BindValue:
-    """The value of a variable that is bound: `x: T.int32 = T.bind(value)`."""
+    """Bind a value to a variable: `x: T.int32 = T.bind(value)`."""
     return BindValue(value)
 
 
@@ -351,20 +351,21 @@ let = bind
 
 
 def evaluate(value: Any) -> Evaluate:
-    """A statement that computes a value and drops it."""
+    """Compute a value and discard it."""
     return Evaluate(as_expr(value))
 
 
 def assert_(
     condition: Any, message: str, error_kind: str = "RuntimeError", expected: Any = None, got: Any = None
 ) -> AssertStmt:
-    """A check, with the message and the kind of error where the condition does not hold."""
+    """Check a condition at run time. If it does not hold, an error of `error_kind` with the message is
+    raised."""
     values = [None if value is None else as_expr(value) for value in (expected, got)]
     return AssertStmt(as_expr(condition), message, error_kind, *values)
 
 
 def Let(body: PrimExpr, where: dict[Var, Any]) -> PrimExpr:
-    """`body` with variables bound, the first outermost."""
+    """Bind variables in an expression, the first one outermost."""
     for var, value in reversed(where.items()):
         body = _LetNode(var, as_expr(value), body)
     return body

@@ -1,4 +1,4 @@
-"""A rewriter that looks at statements alone."""
+"""A rewriter that visits only statements."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from heddle.prim.nodes import PrimExpr
 
 
 class StmtRewriter(Rewriter):
-    """Visits statements and what they hold, and leaves expressions as they are: most nodes of a function lie
-    in those."""
+    """Visits statements and leaves expressions unchanged. This is fast, because most nodes of a function are
+    expressions."""
 
     def visit(self, node: Any) -> Any:
         """What becomes of a node; an expression stays."""

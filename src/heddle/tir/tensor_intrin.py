@@ -1,10 +1,10 @@
-"""Tensor intrinsics: what a piece of hardware computes, as loops, and how to ask it to.
+"""Tensor intrinsics: a hardware operation, described by loops, and the code that invokes it.
 
     TensorIntrin.register("dot_4", dot_desc, dot_impl)
 
-`desc` and `impl` are loop functions with the same parameters. The description is one nest of loops with one
-block; the implementation's root block states which regions it reads and writes. A schedule replaces a block
-that does what the description does by the implementation.
+`desc` and `impl` are loop functions with the same parameters. The description is one loop nest with one
+block. The root block of the implementation states which regions it reads and writes. A schedule replaces a
+block that computes what the description computes by the implementation.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from heddle.tir.nodes import PrimFunc, SBlockRealize
 
 @frozen
 class TensorIntrin:
-    """A description and an implementation. Raises: UsageError T0423 where the two do not belong together."""
+    """A description and an implementation. Raises: UsageError T0423 if they do not match."""
 
     desc: PrimFunc
     impl: PrimFunc
@@ -41,7 +41,8 @@ class TensorIntrin:
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> TensorIntrin:
-        """Make an intrinsic known by a name. Raises: UsageError T0423 where the name is taken."""
+        """Register an intrinsic under a name. Raises: UsageError T0423 if the name is taken (unless
+        `override`)."""
         if name in _INTRINSICS and not override:
             raise UsageError(T0423, f"intrinsic {name!r} is registered already")
         _INTRINSICS[name] = TensorIntrin(desc, impl)
@@ -49,7 +50,8 @@ class TensorIntrin:
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
-        """The intrinsic of a name. Raises: UsageError T0423 for an unknown one, unless that is allowed."""
+        """Return the intrinsic with a name. If there is none and `allow_missing` is True, return None.
+        Raises: UsageError T0423 for an unknown name otherwise."""
         if name not in _INTRINSICS and not allow_missing:
             raise UsageError(
                 T0423, f"no intrinsic is called {name!r}", help=did_you_mean(name, list(_INTRINSICS))

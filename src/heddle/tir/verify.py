@@ -1,8 +1,8 @@
-"""The rules of loop functions, as findings.
+"""Verify loop functions: return the violated rules as findings.
 
-Variables and buffers are defined before their use and once; block names are unique; a realization has a value
-for each axis; what a block reads and writes is declared, and inside it there are only its axes, not the loops
-around; an `init` runs where reduction axes have no values.
+Variables and buffers are defined once, before their use; block names are unique; a realization has a value
+for each axis; a block declares what it reads and writes, and uses only its axes, not the loops around it; an
+`init` does not use reduction axes, which have no values there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The inventory of tensor operations, in tensor expressions with numpy's semantics; dimensions may be
+"""TOPI, the tensor operator inventory: tensor expressions with numpy's semantics. Dimensions may be
 symbolic.
 """
 

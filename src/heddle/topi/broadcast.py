@@ -1,4 +1,4 @@
-"""Elementwise operations on tensors whose shapes broadcast as numpy's do."""
+"""Elementwise operations with numpy's broadcasting."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from heddle.prim.substitute import free_vars, substitute
 
 
 def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The dimension of the result: a symbolic one against a constant other than 1 is the constant.
+    """Return the broadcast dimension of two dimensions. If one is symbolic and the other a constant other
+    than 1, it is the constant.
 
-    Of two symbolic ones that may differ it is `b if a == 1 else a`: either may be 1 when it runs. More of
-    them nest as `c if b == 1 else b` and so on, each of them once.
+    If both are symbolic and may differ, it is `b if a == 1 else a`, because either may be 1 at run time. For
+    more dimensions these nest: `c if b == 1 else b` and so on, each dimension once.
     """
     if is_const_int(a, 1):
         return b
@@ -41,14 +42,16 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 
 def _is_one_with(dim: PrimExpr, var: PrimExpr) -> bool:
-    """Whether a dimension is 1 where a variable is: `min(n, 512)` beside n, rows of a table of 512."""
+    """Whether a dimension is 1 whenever a variable is: for example `min(n, 512)` and n, for the rows of a
+    table of 512."""
     if not isinstance(var, Var) or var not in free_vars(dim):
         return False
     return is_const_int(Analyzer().simplify(substitute(dim, {var: constant(1, var.dtype)})), 1)
 
 
 def _never_stretches(dim: PrimExpr, size: PrimExpr) -> bool:
-    """Whether a dimension can be 1 only where the size is: the least of the size and a constant."""
+    """Whether a dimension can be 1 only if the size is 1: the dimension is the minimum of the size and a
+    constant."""
     if not isinstance(dim, Min):
         return False
     return any(
@@ -58,9 +61,8 @@ def _never_stretches(dim: PrimExpr, size: PrimExpr) -> bool:
 
 
 def choices(dim: PrimExpr) -> list[PrimExpr]:
-    """The dimensions that `broadcast_dim` made a dimension of, in order; those after the first matter where
-    the ones before are 1.
-    """
+    """Return the dimensions that `broadcast_dim` combined, in order. Each matters only if all those before it
+    are 1."""
     found: list[PrimExpr] = []
     while (
         isinstance(dim, Select)
@@ -74,7 +76,7 @@ def choices(dim: PrimExpr) -> list[PrimExpr]:
 
 
 def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
-    """Whether two dimensions are known to be equal, none being less than 0."""
+    """Whether two dimensions (both nonnegative) are provably equal."""
     if a is b or structural_equal(a, b) or Analyzer().can_prove_equal(a, b):
         return True
     formulas = [dim for dim in (a, b) if not isinstance(dim, (IntImm, Var))]
@@ -87,14 +89,16 @@ def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
 
 
 def stretches_to(dim: PrimExpr, size: PrimExpr) -> tuple[PrimExpr, PrimExpr] | None:
-    """A pair that is equal where a dimension is 1 or that of the broadcast shape; None where it surely is."""
+    """Return a pair of expressions that are equal if a dimension is 1 or equals the broadcast size. None if
+    that is certain."""
     if is_const_int(dim, 1) or same_dim(dim, choices(size)[0]):
         return None
     return size, dim if isinstance(dim, IntImm) else select(equal(dim, 1), size, dim)
 
 
 def broadcast_shape(*shapes: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
-    """The shape to which all of these broadcast, by numpy's rule. None is refused: type rules do that."""
+    """Return the shape to which all shapes broadcast, by numpy's rule. Shapes are not checked; type rules do
+    that."""
     ndim = max_len(shapes)
     result: list[PrimExpr] = []
     for axis in range(ndim):
@@ -107,14 +111,13 @@ def broadcast_shape(*shapes: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
 
 
 def max_len(shapes: Sequence[Sequence[Any]]) -> int:
-    """The length of the longest; 0 of none."""
+    """Return the length of the longest shape; 0 if there are none."""
     return max((len(shape) for shape in shapes), default=0)
 
 
 def read_broadcast(x: te.Tensor, index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    """The element of `x` for an index into the broadcast shape: axes of size 1 are read at 0, those that may
-    have it are asked when it runs.
-    """
+    """Return the element of `x` at an index into the broadcast shape. Axes of size 1 are read at 0; for axes
+    that may have size 1, this is decided at run time."""
     skip = len(shape) - x.ndim
     own = [
         _read_at(dim, position, size)
@@ -134,7 +137,7 @@ def _read_at(dim: PrimExpr, position: PrimExpr, size: PrimExpr) -> PrimExpr:
 
 
 def elementwise(function: Callable[..., PrimExpr], *inputs: te.Tensor, name: str = "compute") -> te.Tensor:
-    """`function` applied to the elements of tensors that broadcast."""
+    """Apply `function` to the elements of tensors, with broadcasting."""
     shape = broadcast_shape(*(x.shape for x in inputs))
     result: te.Tensor = te.compute(
         shape, lambda *i: function(*(read_broadcast(x, i, shape) for x in inputs)), name=name
@@ -143,7 +146,7 @@ def elementwise(function: Callable[..., PrimExpr], *inputs: te.Tensor, name: str
 
 
 def broadcast_to(x: te.Tensor, shape: Sequence[PrimExpr]) -> te.Tensor:
-    """x, repeated along dimensions of size 1 and along new leading ones.
+    """Repeat x along dimensions of size 1 and along new leading dimensions.
 
     Shapes: x → shape. Dtypes: any; the result has x's.
     """

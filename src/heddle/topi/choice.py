@@ -1,4 +1,4 @@
-"""One of many values, by the place of an index: what joins of tensors read."""
+"""Select one of many values by an index, as concatenations of tensors do."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from heddle.prim.nodes import PrimExpr
 from heddle.prim.ops import if_then_else
 
 _ASKED_IN_TURN = 32
-"""So many are asked for one after another, as loops that are cut at each of the places expect."""
+"""Up to this many values are tested one after the other, which loop partitioning expects."""
 
 Condition = Callable[[int], PrimExpr]
 
 
 def choice(values: Sequence[PrimExpr], is_own: Condition, is_before: Condition) -> PrimExpr:
-    """The value k for which `is_own(k)` holds, where it holds for none before k; the last one otherwise.
+    """Return the value for the first k for which `is_own(k)` holds; if there is none, the last value.
 
-    Very many are halved by `is_before(k)`, which holds where the value is one before k: no reader of the
-    expression recurses deep, and an element costs few comparisons.
+    Many values are selected by binary search with `is_before(k)`, which says that the index is smaller than
+    k. So the expression is not deeply nested, and each element needs few comparisons.
     """
     return _part(values, 0, is_own, is_before)
 

@@ -1,4 +1,4 @@
-"""Einstein summation: one reduction for two tensors, one after the other for more."""
+"""Einstein summation: one reduction for two operands; more operands are contracted one after the other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from heddle.topi.reduce import accumulator, convert
 
 
 def parse_subscripts(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], str]:
-    """The letters of every operand and of the result; "..." becomes capital letters from the end. Raises:
-    IRTypeError E0104.
-    """
+    """Return the index letters of every operand and of the result. "..." becomes capital letters from the
+    end. Raises: IRTypeError E0104."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     parts = left.split(",")
@@ -50,7 +49,7 @@ def parse_subscripts(subscripts: str, ranks: Sequence[int]) -> tuple[list[str], 
 
 
 def letter_sizes(inputs: Sequence[str], shapes: Sequence[Sequence[PrimExpr]]) -> dict[str, PrimExpr]:
-    """The size of each letter; 1 gives way to another size."""
+    """Return the size of each letter. A size of 1 is replaced by another size of the same letter."""
     sizes: dict[str, PrimExpr] = {}
     for letters, shape in zip(inputs, shapes, strict=True):
         for letter, dim in zip(letters, shape, strict=True):
@@ -60,7 +59,9 @@ def letter_sizes(inputs: Sequence[str], shapes: Sequence[Sequence[PrimExpr]]) ->
 
 
 def einsum(subscripts: str, *operands: te.Tensor) -> te.Tensor:
-    """Products over equal letters, summed over letters that the result lacks."""
+    """Multiply operands over equal letters, and sum over the letters that the result lacks (numpy's
+    einsum).
+    """
     inputs, output = parse_subscripts(subscripts, [t.ndim for t in operands])
     dtype = operands[0].dtype
     wide = accumulator(dtype)

@@ -1,4 +1,4 @@
-"""Tensors from a shape: constants, ranges, unit matrices."""
+"""Create tensors from a shape: constants, ranges, identity matrices."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heddle.topi.dims import as_dim, ceil_div, simplified
 
 
 def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
-    """Every element the same value: a number, scalar expression or tensor of rank 0."""
+    """Return a tensor filled with one value: a number, a scalar expression or a tensor of rank 0."""
     dims = [as_dim(dim) for dim in shape]
     item = value() if isinstance(value, te.Tensor) else as_expr(value)
     result: te.Tensor = te.compute(dims, lambda *i: cast(dtype, item), name="full")
@@ -28,7 +28,7 @@ def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:
 
 
 def range_length(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
-    """How many numbers from start on, step apart, lie before end."""
+    """Return the number of elements of `arange(start, end, step)`."""
     if all(isinstance(v, IntImm) for v in (start, end, step)):
         low, high, by = (v.value for v in (start, end, step))  # type: ignore[attr-defined]
         count = max(0, -((low - high) // by))
@@ -48,9 +48,8 @@ def range_length(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
 
 
 def _whole_range(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
-    """Distances as unsigned numbers, which hold that of any two integers; a range of 2**63 numbers or more
-    gives a negative size, which is refused where memory for it is asked for.
-    """
+    """Compute the length with unsigned distances, which cannot overflow for any two integers. A range of
+    2**63 elements or more gets a negative size, which memory allocation rejects."""
     first, last, by = (cast("int64", v) for v in (start, end, step))
     is_empty = select(by > 0, first >= last, first <= last)
     low, high, up = (cast("uint64", v) for v in (first, last, by))
@@ -60,7 +59,8 @@ def _whole_range(start: PrimExpr, end: PrimExpr, step: PrimExpr) -> PrimExpr:
 
 
 def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
-    """start, start + step, ... before end, computed in float where a number is one, and converted."""
+    """Return start, start + step, ... before end. If an argument is a float, the elements are computed as
+    floats. They are converted to `dtype`."""
     first, last, by = (as_expr(v, "int64" if isinstance(v, int) else None) for v in (start, end, step))
     target = DataType(dtype)
     wide = target
@@ -75,7 +75,8 @@ def arange(start: Any, end: Any, step: Any, dtype: str) -> te.Tensor:
 
 
 def eye(rows: Any, columns: Any, k: int, dtype: str) -> te.Tensor:
-    """Ones on diagonal k, zeros elsewhere: rows of zeros, and an element of each."""
+    """Return a matrix with ones on diagonal k and zeros elsewhere. Each row is zeroed, then its one element
+    is set."""
     shape = (as_dim(rows), as_dim(columns))
 
     def body(_inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:

@@ -1,4 +1,4 @@
-"""Pooling what lies in regions of images."""
+"""Pooling of regions of images (RoI operators)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from heddle.topi.loops import Cell, load, nest, on_threads, store
 
 _FLOAT = DataType("float32")
 _COST_OF_SAMPLE = 32
-"""Work in elements: a sample between four neighbours."""
+"""The cost of one bilinear sample, in elements of elementwise work."""
 
 
 def roi_align(
@@ -36,9 +36,11 @@ def roi_align(
     aligned: bool,
     mode: str,
 ) -> te.Tensor:
-    """Each region (x1, y1, x2, y2) of image `batch_indices[k]` as bins, each the mean ("avg") or maximum
-    ("max") of samples between four neighbours: `sample_ratio` of them each way, or as many as a bin has
-    elements where that is 0. (regions, channels, height, width).
+    """RoI align: divide each region (x1, y1, x2, y2) of image `batch_indices[k]` into bins, and take the mean
+    ("avg") or maximum ("max") of bilinear samples in each bin.
+
+    A bin has `sample_ratio` samples along each axis; with 0, as many as it has elements. Shapes: the result
+    is (regions, channels, height, width).
     """
     shape = (rois.shape[0], x.shape[1], *(constant(size, "int64") for size in pooled_size))
 
@@ -55,8 +57,8 @@ _MOST_IN_TABLE = 1 << 16
 
 
 class _RegionAlign:
-    """Writes the loops of `roi_align`. Where the number of samples is stated, and not huge, tables hold their
-    places: all channels take the same."""
+    """Writes the loops of `roi_align`. If the number of samples is constant and not huge, their positions are
+    stored in tables, because they are the same for all channels."""
 
     def __init__(
         self,
@@ -104,11 +106,11 @@ class _RegionAlign:
         return seq(*stmts, nest("p", self.result.shape[1:], lambda index: self._bin(k, index)))
 
     def _count(self, axis: int) -> PrimExpr:
-        """How many samples a bin has along an axis."""
+        """Return the number of samples of a bin along an axis."""
         return self.counts[axis].get() if self.counts else constant(self.ratio, "int64")
 
     def _sampled(self, axis: int, part: PrimExpr, step: PrimExpr) -> _Around:
-        """What is around a sample of a bin along an axis."""
+        """Return the neighbours of a sample of a bin along an axis."""
         size = self.bins[axis].get()
         within = (cast(_FLOAT, step) + 0.5) * size / cast(_FLOAT, self._count(axis))
         position = self.begin[axis].get() + cast(_FLOAT, part) * size + within
@@ -145,8 +147,8 @@ class _RegionAlign:
 
 @frozen
 class _Around:
-    """The two elements of an axis around a position, how far it is from the first, and whether it is more
-    than one element outside."""
+    """The two elements of an axis around a position, the distance from the first one, and whether the
+    position is more than one element outside."""
 
     low: PrimExpr
     high: PrimExpr
@@ -163,30 +165,32 @@ def _around(position: PrimExpr, size: PrimExpr) -> _Around:
 
 
 class _SampleTable:
-    """What `_around` gives for all samples of an axis of a region."""
+    """The neighbours of all samples of a region along an axis."""
 
     def __init__(self, count: int) -> None:
         shape = (constant(count, "int64"),)
         self.low, self.rest = decl_buffer(shape, "int64", "low"), decl_buffer(shape, "float32", "rest")
 
     def declare(self) -> list[Stmt]:
-        """The statements that make room. It is memory: in registers, all loops over samples would be unrolled."""
+        """Return the statements that allocate the tables, in memory: for tables in registers, all loops over
+        samples would be unrolled."""
         return [AllocBuffer(buffer, Map({STORAGE: "workspace"})) for buffer in (self.low, self.rest)]
 
     def fill(self, number: PrimExpr, around: _Around) -> Stmt:
-        """Note a sample; one outside has no element."""
+        """Store a sample. A sample outside has no neighbours."""
         low = select(around.is_outside, constant(-1, "int64"), around.low)
         return seq(store(self.low, low, (number,)), store(self.rest, around.rest, (number,)))
 
     def at(self, number: PrimExpr, size: PrimExpr) -> _Around:
-        """What was noted of a sample."""
+        """Return the stored neighbours of a sample."""
         known = load(self.low, (number,))
         low = maximum(known, 0)
         return _Around(low, minimum(low + 1, size - 1), load(self.rest, (number,)), known < 0)
 
 
 def _neighbours(x: Buffer, image: PrimExpr, channel: PrimExpr, at: Sequence[_Around]) -> list[PrimExpr]:
-    """The four elements around a position, each times its weight; 0 more than one element outside."""
+    """Return the four neighbours of a position, each times its weight; 0 for a position more than one element
+    outside."""
     zero, one, (rows, columns) = constant(0, _FLOAT), constant(1, _FLOAT), at
     made = []
     for row, row_weight in ((rows.low, one - rows.rest), (rows.high, rows.rest)):
@@ -197,9 +201,9 @@ def _neighbours(x: Buffer, image: PrimExpr, channel: PrimExpr, at: Sequence[_Aro
 
 
 def roi_pool(x: te.Tensor, rois: te.Tensor, pooled_size: tuple[int, int], spatial_scale: float) -> te.Tensor:
-    """Each region (image, x1, y1, x2, y2), whose corners are rounded to elements, as bins, each the largest
-    element in it, or 0 where it has none in the image: (regions, channels, height, width).
-    """
+    """RoI max pooling: round the corners of each region (image, x1, y1, x2, y2), divide it into bins, and
+    take the largest element of each bin; 0 for a bin outside the image. Shapes: the result is (regions,
+    channels, height, width)."""
     shape = (rois.shape[0], x.shape[1], *(constant(size, "int64") for size in pooled_size))
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:
@@ -210,8 +214,8 @@ def roi_pool(x: te.Tensor, rois: te.Tensor, pooled_size: tuple[int, int], spatia
 
 
 class _RegionPool:
-    """Writes the loops of `roi_pool`. The rows of a bin are joined first, over the whole width of the region,
-    where memory is read in order; of that row then each bin takes its part."""
+    """Writes the loops of `roi_pool`. First, the maximum over the rows of a bin is computed for the whole
+    width of the region, which reads memory in order. Then each bin takes the maximum over its columns."""
 
     def __init__(
         self, x: Buffer, rois: Buffer, result: Buffer, pooled_size: tuple[int, int], spatial_scale: float

@@ -15,7 +15,7 @@ from heddle.te.codes import E0103, E0104
 
 
 def as_dim(value: Any) -> PrimExpr:
-    """A dimension or index as an int64 expression, simplified."""
+    """Convert a dimension or index to a simplified int64 expression."""
     expr = as_expr(value, "int64")
     return expr if isinstance(expr, IntImm) and expr.dtype == "int64" else simplified(cast("int64", expr))
 
@@ -26,7 +26,7 @@ def simplified(expr: PrimExpr) -> PrimExpr:
 
 
 def product(dims: Iterable[Any]) -> PrimExpr:
-    """The product of dimensions; of none it is 1."""
+    """Return the product of dimensions; 1 if there are none."""
     result = constant(1, "int64")
     for dim in dims:
         result = result * dim
@@ -40,7 +40,9 @@ def ceil_div(a: Any, b: Any) -> PrimExpr:
 
 
 def static(value: Any, what: str) -> int:
-    """A Python integer. Raises: IRTypeError E0103 where the expression is not constant."""
+    """Return the value of a constant expression as an int. Raises: IRTypeError E0103 if it is not
+    constant.
+    """
     expr = as_dim(value)
     if not isinstance(expr, IntImm):
         raise IRTypeError(E0103, f"{what} must be a constant, got {expr}")
@@ -48,14 +50,15 @@ def static(value: Any, what: str) -> int:
 
 
 def positive_axis(axis: int, ndim: int) -> int:
-    """An axis counted from 0. Raises: IRTypeError E0104."""
+    """Convert a negative axis to a nonnegative one. Raises: IRTypeError E0104 if it is out of range."""
     if not -ndim <= axis < ndim:
         raise IRTypeError(E0104, f"axis {axis} is out of range for a tensor of {ndim} dimensions")
     return axis + ndim if axis < 0 else axis
 
 
 def positive_axes(axes: Any, ndim: int) -> tuple[int, ...]:
-    """Axes counted from 0, in rising order; None means all. Raises: IRTypeError E0104."""
+    """Convert axes to nonnegative ones, sorted; None means all axes. Raises: IRTypeError E0104 if one is out
+    of range."""
     if axes is None:
         return tuple(range(ndim))
     given: Sequence[Any] = axes if isinstance(axes, (tuple, list)) else (axes,)
@@ -66,7 +69,7 @@ def positive_axes(axes: Any, ndim: int) -> tuple[int, ...]:
 
 
 def ravel(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    """The row-major position of an index."""
+    """Return the row-major position of an index."""
     flat = constant(0, "int64")
     for position, dim in zip(index, shape, strict=True):
         flat = flat * dim + position
@@ -74,10 +77,10 @@ def ravel(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
 
 
 def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-    """The index of a row-major position; the first axis takes what is left."""
+    """Return the index of a row-major position. The first axis takes the remaining quotient."""
     index: list[PrimExpr] = []
     for size in reversed(shape[1:]):
-        dim = constant(1, size.dtype) if is_const_int(size, 0) else size  # there is no position
+        dim = constant(1, size.dtype) if is_const_int(size, 0) else size  # an empty tensor has no positions
         index.insert(0, flat % dim)
         flat = flat // dim
     return [flat, *index] if shape else []
@@ -86,9 +89,10 @@ def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
 def reshaped_index(
     index: Sequence[PrimExpr], shape: Sequence[PrimExpr], other: Sequence[PrimExpr]
 ) -> list[PrimExpr]:
-    """Where an element of a tensor of `shape` lies in one of shape `other` that has the same elements, in
-    row-major order. Dimensions that have the same product on both sides are taken by themselves: (n, c, h, w)
-    and (n, c, h * w) have n and c in common, so that no symbolic size divides an index.
+    """Convert an index into `shape` to the index of the same element after a row-major reshape to `other`.
+
+    Ranges of dimensions with equal products on both sides are converted separately: (n, c, h, w) and (n, c, h
+    * w) have n and c in common, so no index is divided by a symbolic size.
     """
     found: list[PrimExpr] = []
     for mine, others in _common_parts(shape, other):
@@ -98,7 +102,7 @@ def reshaped_index(
 
 
 def _common_parts(shape: Sequence[PrimExpr], other: Sequence[PrimExpr]) -> list[tuple[range, range]]:
-    """Ranges of dimensions with equal products, as short as they can be seen to be."""
+    """Return matching ranges of dimensions with provably equal products, as short as possible."""
     sizes, others = ([_factors(dim) for dim in dims] for dims in (shape, other))
     parts: list[tuple[range, range]] = []
     start, start_other = 0, 0
@@ -112,7 +116,7 @@ def _common_parts(shape: Sequence[PrimExpr], other: Sequence[PrimExpr]) -> list[
 
 
 _Factors = tuple[int, list[PrimExpr]]
-"""A size as a constant times what is none."""
+"""A size as a constant times non-constant factors."""
 
 
 def _factors(dim: PrimExpr) -> _Factors:
@@ -125,7 +129,8 @@ def _factors(dim: PrimExpr) -> _Factors:
 
 
 def _are_equal(sizes: Sequence[_Factors], others: Sequence[_Factors]) -> bool:
-    """Whether two products have the same factors; those with an empty dimension have no elements."""
+    """Whether two products have the same factors. If a dimension is 0, there are no elements, and the answer
+    does not matter."""
     known, known_other = prod(item[0] for item in sizes), prod(item[0] for item in others)
     if known != known_other or known == 0:
         return False

@@ -1,4 +1,4 @@
-"""Images read at positions that a tensor gives, such positions, and images put together of their blocks."""
+"""Sampling of images on a grid, affine grids, and col2im."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KEYS = Resize("cubic")
 
 
 def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_corners: bool) -> te.Tensor:
-    """x (n, c, spatial...) at the positions grid (n, out..., ndim), whose last axis names the last axis of x
-    first; -1 and 1 are the ends of an axis: the middles of its border elements with `align_corners`, else
-    their outer edges. What lies outside is 0, the nearest element, or reflected at the ends.
-    """
+    """Sample x (n, c, spatial...) at the positions `grid` (n, out..., ndim). The last axis of `grid` holds
+    coordinates, that of x's last axis first. -1 and 1 are the ends of an axis: the centres of the border
+    elements with `align_corners`, else their outer edges. `padding` says what lies outside: 0, the nearest
+    element, or a reflection at the ends."""
     ndim = x.ndim - 2
     wide = accumulator(x.dtype) if x.dtype.is_float else _FLOAT
     if method == "nearest_neighbor":
@@ -70,12 +70,12 @@ def grid_sample(x: te.Tensor, grid: te.Tensor, method: str, padding: str, align_
 
 
 def affine_grid(matrices: te.Tensor, size: Sequence[Any], align_corners: bool) -> te.Tensor:
-    """Positions for `grid_sample`, moved by a matrix for each image: (n, ndim, ndim + 1) →
-    (n, ndim, size...).
+    """Return positions for `grid_sample` from one affine matrix per image: (n, ndim, ndim + 1) → (n, ndim,
+    size...).
 
-    A position of the result counts from -1 to 1 along each axis, the last axis first: the matrix is
-    multiplied with these coordinates and a one. -1 and 1 are as in `grid_sample`; an axis of one element is
-    at 0, with `align_corners` at -1.
+    The coordinates of the result range from -1 to 1 along each axis, the last axis first. The matrix is
+    multiplied by these coordinates and a 1. -1 and 1 mean the same as in `grid_sample`. The coordinate along
+    an axis of one element is 0, or -1 with `align_corners`.
     """
     sizes = [as_dim(dim) for dim in size]
     ndim, wide = len(sizes), accumulator(matrices.dtype)
@@ -179,8 +179,8 @@ def col2im(
     padding: Sequence[int],
     dilation: Sequence[int],
 ) -> te.Tensor:
-    """(n, c * blocks' elements, blocks) → (n, c, image...): every element the sum of what blocks hold of it.
-    `padding` is before all axes, then after all axes.
+    """Combine blocks to images (ONNX Col2Im): (n, c * elements of a block, blocks) → (n, c, image...). Each
+    element is the sum over all blocks that contain it. `padding` lists the begins of all axes, then the ends.
     """
     ndim = len(image)
     sizes, kernel = [as_dim(size) for size in image], [as_dim(size) for size in block]

@@ -47,7 +47,7 @@ NEAR_HALF = 1e-6
 
 @frozen
 class Resize:
-    """How positions of the result map to positions of the image, and how values are found there."""
+    """How resizing maps positions of the result to positions of the image, and how it interpolates."""
 
     method: str = "linear"
     coordinates: str = "half_pixel"
@@ -72,8 +72,8 @@ class Resize:
         ndim: int,
         geometry: te.Tensor | None = None,
     ) -> Any:
-        """The position in the image, a float, of a position of the result. One that a region or a scale gives
-        may be anywhere: it ends where whole positions still have neighbours."""
+        """Return the (float) position in the image for a position of the result. A given region or scale may
+        put it anywhere, so it is clamped to where its integer neighbours are representable."""
         found = self._source(position, size, outputs, axis, ndim, geometry)
         return found if geometry is None and self.coordinates != "tf_crop_and_resize" else _bounded(found)
 
@@ -116,10 +116,12 @@ class Resize:
         return centred
 
     def _scaled(self, x: PrimExpr, n: PrimExpr, m: PrimExpr, scale: PrimExpr | None = None) -> PrimExpr:
-        """x over the scale that is given, else x * n / m. The last bit decides which of two equally near
-        neighbours is taken: for these it is x over the scale, as in ONNX Runtime, which no fused operation
-        changes, whatever is constant. The product of small numbers is exact, so that positions between pixels
-        are rounded once too: a quotient n / m that is rounded first errs by as much as its multiple.
+        """Return x / scale if a scale is given. Otherwise return x / (m / n) for nearest neighbours, else
+        x * n / m.
+
+        The last bit of a position decides which of two equally near neighbours is taken. x / (m / n) gives
+        the bits of ONNX Runtime, and no fused operation changes them. The product x * n of small numbers is
+        exact, so x * n / m is rounded only once; a rounded quotient n / m would multiply its error by x.
         """
         result: PrimExpr
         if scale is not None:
@@ -129,7 +131,7 @@ class Resize:
         return result
 
     def nearest(self, x: PrimExpr) -> PrimExpr:
-        """A whole position."""
+        """Round a position to an integer, by the rounding mode."""
         half = constant(0.5, _FLOAT)
         default = "floor" if self.coordinates == "asymmetric" else "round_prefer_floor"
         mode = self.rounding or default
@@ -143,8 +145,8 @@ class Resize:
         return result
 
     def repeats(self, size: PrimExpr, outputs: PrimExpr) -> int | None:
-        """How often each element of an axis stands in the result, where that is all that happens to it: the
-        neighbour of position i is then i // repeats, whatever floats make of it."""
+        """Return how often each element of an axis is repeated, if resizing only repeats elements; otherwise
+        None. The neighbour of position i is then i // repeats, without rounding errors."""
         modes = _REPEATING.get(self.coordinates, ())
         if self.method != "nearest_neighbor" or self.rounding not in modes:
             return None
@@ -155,7 +157,7 @@ class Resize:
         return next((k for k in factors if is_const_int(simplified(outputs - size * k), 0)), None)
 
     def taps(self, x: PrimExpr) -> tuple[list[PrimExpr], list[PrimExpr]]:
-        """Whole positions and the weights of their values."""
+        """Return the integer positions of the neighbours and their weights."""
         if self.method == "nearest_neighbor":
             return [self.nearest(x)], [constant(1, _FLOAT)]
         base = floor(x)
@@ -165,7 +167,7 @@ class Resize:
         return [first + k for k in (-1, 0, 1, 2)], self.cubic_weights(t)
 
     def cubic_weights(self, t: PrimExpr) -> list[PrimExpr]:
-        """Keys' cubic convolution with parameter a at distances 1 + t, t, 1 - t, 2 - t."""
+        """Return the weights of Keys' cubic convolution (parameter a) at distances 1 + t, t, 1 - t, 2 - t."""
         a = self.cubic_alpha
 
         def near(d: PrimExpr) -> PrimExpr:
@@ -191,9 +193,9 @@ def resize(
     out_dtype: str | None = None,
     geometry: te.Tensor | None = None,
 ) -> te.Tensor:
-    """The image at another size along its spatial axes. `geometry` (3, ndim) holds scales, and begins and
-    ends of the region, in place of the quotient of the sizes and the region of `how`.
-    """
+    """Resize an image along its spatial axes to `size`. `geometry` (3, ndim) holds run-time values of the
+    scales, and of the begin and end of the region; they replace the quotient of the sizes and the region of
+    `how`."""
     ndim = x.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
     target = DataType(out_dtype) if out_dtype else x.dtype
@@ -276,9 +278,8 @@ def _interpolate(
     how: Resize,
     wide: DataType,
 ) -> Any:
-    """The weighted sum of the neighbours, the last axis innermost; positions outside are moved to the
-    border.
-    """
+    """Return the weighted sum of the neighbours, the last axis innermost. Positions outside are clamped to
+    the border."""
     if not at:
         return cast(wide, x[tuple(index)])
     axis, (places, weights) = at[0], taps[0]
@@ -304,7 +305,7 @@ def _interpolate(
 def _without_outside(
     places: list[PrimExpr], factors: list[PrimExpr], size: PrimExpr, wide: DataType
 ) -> list[PrimExpr]:
-    """Weights of places outside set to zero, the others scaled so that their sum is 1."""
+    """Set the weights of positions outside to zero and scale the others so that their sum is 1."""
     zero = constant(0, wide)
     kept = [
         select(all_of(p >= 0, cast("int64", p) < size), f, zero) for p, f in zip(places, factors, strict=True)

@@ -1,6 +1,5 @@
-"""Reading at positions that tensors give. Negative positions count from the end; those out of range are an
-error (`prim.checked_index`) unless an operator says otherwise.
-"""
+"""Indexing with tensors (take, gather). Negative indices count from the end. An index out of range is an
+error (`prim.checked_index`) unless the operator says otherwise."""
 
 from __future__ import annotations
 
@@ -18,27 +17,27 @@ from heddle.topi.transform import flatten
 
 
 def from_front(position: PrimExpr, size: PrimExpr) -> PrimExpr:
-    """A position counted from the front."""
+    """Convert an index that may be negative to one that counts from the front."""
     at = cast("int64", position)
     return at if position.dtype.is_unsigned else select(at < 0, at + size, at)
 
 
 def valid_position(position: PrimExpr, size: PrimExpr) -> PrimExpr:
-    """A position counted from the front, which must lie on the axis."""
+    """Convert an index to one that counts from the front, with a run-time check that it is in range."""
     return checked_index(position, size)
 
 
 def element_of(x: te.Tensor, index: Sequence[PrimExpr]) -> PrimExpr:
-    """The element of a tensor of any rank."""
+    """Return the element at an index of a tensor of any rank."""
     result: PrimExpr = x[tuple(index)] if x.ndim else x()
     return result
 
 
 def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = "fast") -> te.Tensor:
-    """Slices of x along an axis (None: of the flattened tensor) at indices of any rank.
+    """Take slices of x along an axis (None: from the flattened tensor) at indices of any rank.
 
-    `mode`: "fast" counts negative indices from the end, and one out of range is an error; "wrap" takes them
-    modulo the size, "clip" moves them to the nearest valid one, and "nan" gives NaN for indices out of range.
+    `mode`: with "fast", negative indices count from the end, and an index out of range is an error; "wrap"
+    takes indices modulo the size; "clip" clamps them; "nan" returns NaN for indices out of range.
     """
     if axis is None:
         return take(x if x.ndim == 1 else flatten(x), indices, 0, mode)
@@ -56,7 +55,8 @@ def take(x: te.Tensor, indices: te.Tensor, axis: int | None = None, mode: str = 
 
 
 def _mode_position(given: PrimExpr, size: PrimExpr, mode: str) -> tuple[PrimExpr, PrimExpr | None]:
-    """The position that an index means, and the condition under which it is valid, if that is checked."""
+    """Return the position for an index, and the condition under which it is valid; None if it need not be
+    checked."""
     if mode == "wrap":
         return floormod(cast("int64", given), size), None
     if mode == "clip":
@@ -81,7 +81,8 @@ def gather_elements(x: te.Tensor, indices: te.Tensor, axis: int = 0) -> te.Tenso
 
 
 def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tensor:
-    """Slices at index vectors, which are the last axis of `indices`; the first `batch_dims` are shared."""
+    """Take slices at index vectors, which are the last axis of `indices`. The first `batch_dims` axes of x
+    and indices are batch axes."""
     depth = static(indices.shape[-1], "the last dimension of indices")
     outer = indices.ndim - 1
     shape = (*indices.shape[:-1], *x.shape[batch_dims + depth :])
@@ -98,7 +99,8 @@ def gather_nd(x: te.Tensor, indices: te.Tensor, batch_dims: int = 0) -> te.Tenso
 
 
 def index_tensor(x: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
-    """x[indices[0], indices[1], ...]: index tensors broadcast and stand for the first axes."""
+    """Return x[indices[0], indices[1], ...]. The index tensors are broadcast together and index the first
+    axes of x."""
     shape = broadcast_shape(*(i.shape for i in indices))
     count = len(shape)
 
@@ -116,7 +118,7 @@ def index_tensor(x: te.Tensor, indices: Sequence[te.Tensor]) -> te.Tensor:
 def one_hot(
     indices: te.Tensor, on_value: Any, off_value: Any, depth: Any, axis: int = -1, dtype: str = "float32"
 ) -> te.Tensor:
-    """`on_value` at the index along a new axis of size `depth`, `off_value` elsewhere."""
+    """Return `on_value` at the index along a new axis of size `depth`, and `off_value` elsewhere."""
     at = positive_axis(axis, indices.ndim + 1)
     shape = (*indices.shape[:at], as_dim(depth), *indices.shape[at:])
     on, off = (cast(dtype, as_expr(value)) for value in (on_value, off_value))

@@ -14,7 +14,9 @@ from heddle.topi.reduce import accumulator
 
 
 def det(x: te.Tensor) -> te.Tensor:
-    """The determinants of the matrices of the last two axes, by elimination with the largest pivots."""
+    """Return the determinants of matrices (the last two axes), by Gaussian elimination with partial
+    pivoting.
+    """
     wide, size = accumulator(x.dtype), x.shape[-1]
 
     def body(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> Stmt:

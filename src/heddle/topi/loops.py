@@ -1,4 +1,4 @@
-"""Loop statements for tensor operations that no single expression an element describes."""
+"""Helpers to write loop nests for tensor operations that cannot be written as one expression per element."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from heddle.topi.dims import product
 def loop(
     name: str, extent: PrimExpr, body: Callable[[PrimExpr], Stmt], kind: ForKind = ForKind.SERIAL
 ) -> Stmt:
-    """A loop from 0."""
+    """Return a loop that starts at 0."""
     var = Var(name, extent.dtype)
     return For(var, constant(0, extent.dtype), extent, kind, body(var))
 
 
 def nest(name: str, shape: Sequence[PrimExpr], body: Callable[[tuple[PrimExpr, ...]], Stmt]) -> Stmt:
-    """Loops over a shape, the first outermost."""
+    """Return a loop nest over a shape, the first dimension outermost."""
     variables = tuple(Var(f"{name}{k}", dim.dtype) for k, dim in enumerate(shape))
     stmt = body(variables)
     for var, dim in zip(reversed(variables), reversed(list(shape)), strict=True):
@@ -44,8 +44,8 @@ def nest(name: str, shape: Sequence[PrimExpr], body: Callable[[tuple[PrimExpr, .
 def on_threads(
     name: str, shape: Sequence[PrimExpr], work: PrimExpr, body: Callable[[tuple[PrimExpr, ...]], Stmt]
 ) -> Stmt:
-    """Loops over a shape, as one that runs on threads. `work` is what an iteration costs, in elements of
-    elementwise work. What `body` needs for itself it declares, so that each iteration has its own."""
+    """Return a parallel loop nest over a shape. `work` is the cost of an iteration, in elements of
+    elementwise work. Local variables must be declared inside `body`, so that each iteration has its own."""
     if not shape:
         return body(())
     at = Var(name, DataType("int64"))
@@ -66,15 +66,15 @@ class Cell:
         self.buffer = decl_buffer((constant(1, "int64"),), dtype, name)
 
     def declare(self) -> Stmt:
-        """The statement that makes room for the value."""
+        """Return the statement that allocates the variable."""
         return AllocBuffer(self.buffer)
 
     def get(self) -> PrimExpr:
-        """The value."""
+        """Return the value."""
         return BufferLoad(self.buffer, (constant(0, "int64"),))
 
     def set(self, value: Any) -> Stmt:
-        """The statement that changes the value."""
+        """Return the statement that assigns a value."""
         return store(self.buffer, value, (constant(0, "int64"),))
 
 

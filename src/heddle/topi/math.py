@@ -1,4 +1,4 @@
-"""Elementwise functions of one or two tensors under their usual names; numbers may stand for tensors."""
+"""Elementwise functions of one or two tensors by their usual names. Arguments may also be numbers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ add, subtract, multiply = (_binary(n, getattr(ops, n)) for n in ("add", "subtrac
 
 
 def division(function: Callable[[Any, Any], PrimExpr]) -> Callable[[Any, Any], PrimExpr]:
-    """A division of values: by a constant 0, which an expression may not contain, integers give 0."""
+    """Make a division function for expressions. An integer division by the constant 0, which expressions must
+    not contain, gives 0."""
 
     def divide_values(a: Any, b: Any) -> PrimExpr:
         divisor = as_expr(b)
@@ -85,8 +86,8 @@ bitwise_and, bitwise_or, bitwise_xor = (
 
 def _of_both(of_two: Callable[[Any, Any], PrimExpr], of_bits: Callable[[Any, Any], PrimExpr]) -> Any:
     def build(a: Any, b: Any) -> PrimExpr:
-        """Of elements of tensors both are evaluated: they are there to be read, and to ask the first whether
-        the second is wanted would cost more."""
+        """Elements of tensors are both evaluated: they are safe to read, and a branch on the first would cost
+        more."""
         made = of_two(a, b)
         if not isinstance(made, (And, Or)) or not made.a.dtype.is_bool:
             return made
@@ -116,13 +117,14 @@ sign = _unary("sign", sign_value)
 
 
 def clip(x: te.Tensor, a_min: Any, a_max: Any) -> te.Tensor:
-    """min(max(x, a_min), a_max): a_max where the bounds are in the wrong order, NaN where anything is NaN."""
+    """Return min(max(x, a_min), a_max). If a_min > a_max, the result is a_max; if any value is NaN, it is
+    NaN."""
     low, high = (ops.cast(x.dtype, as_expr(bound)) for bound in (a_min, a_max))
     return elementwise(lambda v: intrinsics.fminimum(high, intrinsics.fmaximum(low, v)), x, name="clip")
 
 
 def cast(x: te.Tensor, dtype: str) -> te.Tensor:
-    """Elements converted."""
+    """Convert the elements to a dtype."""
     return elementwise(lambda v: ops.cast(DataType(dtype), v), x, name="cast")
 
 

@@ -13,9 +13,10 @@ from heddle.topi.reduce import accumulator, convert
 
 
 def matmul(a: te.Tensor, b: te.Tensor, out_dtype: str | None = None) -> te.Tensor:
-    """numpy's matmul: `a: (..., m, k)`, `b: (..., k, n)` → `(..., m, n)`; vectors are rows or columns.
+    """Matrix product with numpy's rules: `a: (..., m, k)`, `b: (..., k, n)` → `(..., m, n)`. A vector is a
+    row (a) or a column (b).
 
-    Products are accumulated in `out_dtype` (default: the inputs'), those of narrow floats in float32.
+    Products are accumulated in `out_dtype` (default: that of the inputs), or in float32 for narrow floats.
     """
     dtype = DataType(out_dtype or a.dtype)
     wide = accumulator(dtype)

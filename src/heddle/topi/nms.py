@@ -1,8 +1,8 @@
-"""Boxes that do not overlap, the best ones.
+"""Non-maximum suppression of boxes.
 
-Boxes whose score is high enough wait in a heap, and the best comes out as long as more are wanted: those
-behind the last one that is visited are never put in order. What is chosen lies in columns, side by side, so
-that a box is compared with a vector of them at once.
+Candidates whose score is high enough are kept in a heap. The best one is popped as long as more boxes are
+wanted, so candidates that are never visited are never sorted. The chosen boxes are stored by columns, so that
+a box is compared with a vector of them at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from heddle.topi.loops import Cell
 from heddle.topi.sorting import sink
 
 AT_ONCE = 64
-"""Chosen boxes that a box is compared with before it may be given up."""
+"""The number of chosen boxes that are compared before the comparison may stop."""
 _COLUMNS = ("low_y", "low_x", "high_y", "high_x", "area")
 
 
@@ -32,12 +32,13 @@ def nms_boxes(
     least: te.Tensor,
     groups: te.Tensor | None = None,
 ) -> te.Tensor:
-    """The chosen boxes of each class by falling score, then -1: (batches, classes, boxes) int64.
+    """Return the indices of the chosen boxes of each class by falling score, then -1: (batches, classes,
+    boxes) int64.
 
-    `boxes` (batches, boxes, 4) are two corners; `scores` (batches, classes, boxes). A box is chosen if its
-    score is above `least`, fewer than `most` of its class are, and its intersection with each of these, over
-    the union, is at most `overlap`; with `groups` (batches, boxes), boxes of different numbers never are in
-    each other's way. Of equal scores the first box comes first.
+    `boxes` (batches, boxes, 4) holds two corners per box, `scores` (batches, classes, boxes). A box is chosen
+    if its score is above `least`, fewer than `most` boxes of its class have been chosen, and its IoU with
+    each of these is at most `overlap`. With `groups` (batches, boxes), boxes of different groups never
+    suppress each other. Among equal scores the first box wins.
     """
     given = [boxes, scores, most, overlap, least, *([] if groups is None else [groups])]
 
@@ -49,8 +50,8 @@ def nms_boxes(
 
 
 class _Suppression:
-    """Writes the loops. `waiting` is the heap of candidates, `columns` are the sides and areas of the boxes
-    that are chosen."""
+    """Writes the loops. `waiting` is the heap of candidates; `columns` hold the corners and areas of the
+    chosen boxes."""
 
     def __init__(self, inputs: Sequence[Buffer], result: Buffer) -> None:
         self.boxes, self.scores, self.most, self.overlap, self.least, *groups = inputs
@@ -103,7 +104,8 @@ class _Suppression:
         return sink(self.waiting, top, end, self.hole, self.first, self._comes_before)
 
     def _comes_before(self, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-        """Whether the box at place a of the heap comes before that at b. No score is NaN: none is above."""
+        """Whether the box at position a of the heap precedes that at b. No score is NaN, because NaN is not
+        above `least`."""
         first, second = self.waiting[a], self.waiting[b]
         own, other = self._score(first), self._score(second)
         return any_of(own > other, all_of(equal(own, other), first < second))

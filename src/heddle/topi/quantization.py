@@ -1,4 +1,4 @@
-"""Between real numbers and integers with a scale and a zero point, of the whole tensor or of each channel."""
+"""Quantisation and dequantisation with a scale and a zero point, per tensor or per channel."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _channel(factor: te.Tensor, index: tuple[PrimExpr, ...], axis: int) -> PrimE
 def quantize(
     x: te.Tensor, scale: te.Tensor, zero_point: te.Tensor, axis: int = -1, out_dtype: str = "int8"
 ) -> te.Tensor:
-    """round(x / scale) + zero_point, limited to the range of `out_dtype`; halves round to even."""
+    """Return round(x / scale) + zero_point, clamped to the range of `out_dtype`. Halves round to even."""
     at, target = positive_axis(axis, x.ndim) if x.ndim else 0, DataType(out_dtype)
 
     def element(*index: PrimExpr) -> PrimExpr:

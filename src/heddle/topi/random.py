@@ -1,4 +1,4 @@
-"""Numbers by chance, as a function of a key."""
+"""Random numbers as a function of a key."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _COST_OF_BLOCK = 256
 
 
 def uniform(key: te.Tensor, size: Sequence[Any]) -> te.Tensor:
-    """float32 numbers from [0, 1): the upper 24 bits of mixed numbers of a counter."""
+    """Return uniform float32 numbers in [0, 1): the upper 24 bits of SplitMix64 outputs."""
     return _of_words(key, size, lambda word: _part(word, 40), "uniform")
 
 
 def normal(key: te.Tensor, size: Sequence[Any]) -> te.Tensor:
-    """float32 numbers of the standard normal distribution: sqrt(-2 log(1 - u)) cos(2 pi v), where u and v are
-    from [0, 1), the upper 24 bits and the next ones of a mixed number.
+    """Return float32 numbers of the standard normal distribution: sqrt(-2 log(1 - u)) cos(2 pi v). u and v
+    are uniform in [0, 1): the upper 24 bits and the next 24 bits of one SplitMix64 output.
 
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958.
     """
@@ -78,9 +78,10 @@ ROUNDS = 20
 
 
 def threefry(state: te.Tensor, size: Sequence[Any]) -> te.Tensor:
-    """(blocks, 4) uint64: what the cipher makes of a counter and its successors.
+    """Threefry-4x64-20: encrypt a counter and its successors. Return (blocks, 4) uint64.
 
-    `state` has eight words: the key's four and the counter's, the lowest word of the counter first.
+    `state` has eight words: four of the key and four of the counter, the counter's least significant word
+    first.
     """
     blocks = as_dim(size[0])
 

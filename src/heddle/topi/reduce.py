@@ -1,4 +1,4 @@
-"""Reductions over axes. Narrow floats are accumulated in float32."""
+"""Reductions over axes. Floats narrower than float32 are accumulated in float32."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def accumulator(dtype: DataType) -> DataType:
 
 
 def reduced_shape(shape: Sequence[PrimExpr], axes: Sequence[int], keepdims: bool) -> tuple[PrimExpr, ...]:
-    """The shape after a reduction over `axes`, which count from 0; with `keepdims` these have size 1."""
+    """Return the shape after a reduction over the (nonnegative) `axes`. With `keepdims` these axes keep size
+    1."""
     one = constant(1, "int64")
     kept = [one if k in axes else dim for k, dim in enumerate(shape) if keepdims or k not in axes]
     return tuple(kept)
@@ -69,7 +70,7 @@ def _reduction(reducer: Reducer, name: str, accumulates: bool) -> Callable[..., 
 
 
 def convert(x: te.Tensor, dtype: DataType) -> te.Tensor:
-    """The tensor in another dtype; itself where it has it."""
+    """Convert the tensor to a dtype; a tensor that has it is returned unchanged."""
     if x.dtype == dtype:
         return x
     result: te.Tensor = te.compute(x.shape, lambda *i: cast(dtype, x[i]), name="cast")
@@ -89,9 +90,8 @@ def count_of(shape: Sequence[PrimExpr], axes: Sequence[int], dtype: DataType) ->
 
 
 def moments(x: te.Tensor, axes: Sequence[int]) -> tuple[te.Tensor, te.Tensor]:
-    """Mean and variance over axes, kept as 1, in the accumulator's dtype: the mean of squared distances from
-    the mean.
-    """
+    """Return mean and variance over axes, which keep size 1, in the accumulation dtype. The variance is the
+    mean squared distance from the mean."""
     wide = accumulator(x.dtype)
     return moments_of(x.shape, lambda index: cast(wide, x[index]), axes)
 

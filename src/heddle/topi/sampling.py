@@ -1,4 +1,4 @@
-"""Choosing by chance, given numbers that were drawn."""
+"""Sampling from distributions with given uniform random numbers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _COST_OF_STEP = 8
 
 
 def multinomial_from_uniform(prob: te.Tensor, uniform: te.Tensor, rows: te.Tensor, dtype: str) -> te.Tensor:
-    """For each number drawn the first position of its row whose running sum of probabilities exceeds it, the
-    last one where none does. Row numbers are brought into range.
+    """For each random number, return the first position in its row whose running sum of probabilities exceeds
+    it; if there is none, the last position. Row numbers are clamped to the valid range.
 
     Shapes: prob (b, v), uniform (n, 1), rows (n, 1) → (n, 1).
     """

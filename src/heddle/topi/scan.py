@@ -1,4 +1,4 @@
-"""Running sums and products along an axis."""
+"""Cumulative sums and products along an axis."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def scan(
     exclusive: bool,
     name: str,
 ) -> te.Tensor:
-    """Along an axis the combination of all elements so far, without the element itself if `exclusive`."""
+    """Return the running combination of the elements along an axis. With `exclusive`, the element itself is
+    not included."""
     if axis is None:
         return scan(x if x.ndim == 1 else flatten(x), combine, start, 0, dtype, exclusive, name)
     at, target = positive_axis(axis, x.ndim), DataType(dtype or x.dtype)
@@ -141,12 +142,12 @@ class _Rows:
 def cumsum(
     x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
 ) -> te.Tensor:
-    """Running sums."""
+    """Return the cumulative sums along an axis."""
     return scan(x, lambda a, b: a + b, 0, axis, dtype, exclusive, "cumsum")
 
 
 def cumprod(
     x: te.Tensor, axis: int | None = None, dtype: str | None = None, exclusive: bool = False
 ) -> te.Tensor:
-    """Running products."""
+    """Return the cumulative products along an axis."""
     return scan(x, lambda a, b: a * b, 1, axis, dtype, exclusive, "cumprod")

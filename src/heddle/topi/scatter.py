@@ -1,6 +1,5 @@
-"""Writing at positions that tensors give: a copy of the data, then the updates in order, so that the last
-one wins.
-"""
+"""Scatter operations: copy the data, then write the updates in order. For duplicate indices the last update
+wins."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ REDUCTIONS: dict[str, Combine] = {
     "min": minimum,
     "max": maximum,
 }
-"""How an update joins the element that is there. "mean" is apart: it divides at the end."""
+"""How an update is combined with the present element. "mean" is handled separately: it divides at the end."""
 
 
 def combination(reduction: str) -> Combine:
@@ -82,7 +81,8 @@ def _divide(total: PrimExpr, count: PrimExpr) -> PrimExpr:
 def scatter_elements(
     x: te.Tensor, indices: te.Tensor, updates: te.Tensor, axis: int = 0, reduction: str = "update"
 ) -> te.Tensor:
-    """x with x[indices[i][j]][j] = updates[i][j] for axis 0, and so on; "mean" counts x's element too."""
+    """Return x with x[indices[i][j]][j] = updates[i][j] for axis 0, and so on. "mean" includes x's own
+    element."""
     at = positive_axis(axis, x.ndim)
 
     def place(inputs: Sequence[Buffer], point: tuple[PrimExpr, ...]) -> tuple[Sequence[PrimExpr], PrimExpr]:
@@ -93,7 +93,7 @@ def scatter_elements(
 
 
 def scatter_nd(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: str = "update") -> te.Tensor:
-    """x with slices of updates at index vectors, which are the last axis of `indices`."""
+    """Return x with slices replaced by updates, at index vectors that are the last axis of `indices`."""
     depth = static(indices.shape[-1], "the last dimension of indices")
     outer = indices.ndim - 1
 
@@ -110,9 +110,8 @@ def scatter_nd(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, reduction: 
 def index_put(
     x: te.Tensor, indices: Sequence[te.Tensor], values: te.Tensor, accumulate: bool = False
 ) -> te.Tensor:
-    """x with x[indices[0], indices[1], ...] = values (added with `accumulate`); indices and values
-    broadcast.
-    """
+    """Return x with x[indices[0], indices[1], ...] = values, or += with `accumulate`. Indices and values are
+    broadcast."""
     shape = broadcast_shape(*(i.shape for i in indices))
     points = (*shape, *x.shape[len(indices) :])
     count = len(shape)
@@ -136,7 +135,7 @@ def _read(
 
 
 def slice_scatter(x: te.Tensor, src: te.Tensor, start: Any, end: Any, step: Any, axis: int = 0) -> te.Tensor:
-    """x with x[start:end:step] along an axis replaced by src."""
+    """Return x with x[start:end:step] along an axis replaced by src."""
     at = positive_axis(axis, x.ndim)
     begin, length, stride = slice_bounds(x.shape[at], start, end, step, False)
 
@@ -156,8 +155,8 @@ def slice_scatter(x: te.Tensor, src: te.Tensor, start: Any, end: Any, step: Any,
 def scatter_rows(
     x: te.Tensor, updates: te.Tensor, first: te.Tensor, axis: int = -2, mode: str = "linear"
 ) -> te.Tensor:
-    """x with the rows of `updates` along an axis written from row first[b] of each batch b on. Rows beyond
-    the ends are left out; circular, they go on at the other end.
+    """Return x with the rows of `updates` written along an axis, from row first[b] of each batch b on. Rows
+    past the end are dropped, or wrap around if `mode` is circular.
 
     Shapes: x (b, ..., s, ...), updates (b, ..., k, ...) with k ≤ s at the axis, first (b,) → that of x.
     """

@@ -1,8 +1,9 @@
-"""Fourier transforms of any length, known or not, in n (p1 + p2 + ...) steps for a length of prime factors p.
+"""Discrete Fourier transforms of any length, also symbolic ones, in n (p1 + p2 + ...) steps for a length with
+the prime factors p1, p2, ...
 
-Stockham's form of the transform needs no reordering: a stage of p turns sums of p elements that lie n / p
-apart into elements that lie side by side, from one half of the memory to the other. Several rows are
-transformed at once, each in a lane of a vector.
+Stockham's algorithm needs no reordering: a stage of radix p combines p elements that are n / p apart into p
+adjacent elements, from one half of the work memory to the other. Several rows are transformed at once, one
+per vector lane.
 
 Source: C. Van Loan, Computational Frameworks for the Fast Fourier Transform (1992), sections 1.7 and 2.1.
 """
@@ -42,15 +43,17 @@ Complex = tuple[PrimExpr, PrimExpr]
 
 
 def fft(x: te.Tensor, length: PrimExpr, inverse: bool, onesided: bool) -> te.Tensor:
-    """The discrete Fourier transform over axis 1 of rows.
+    """Return the discrete Fourier transform of rows over axis 1.
 
-    - `x`: (rows, n, 1) of reals or (rows, n, 2) of real and imaginary parts, float32 or float64. Elements
-      from `length` on do not count, nor parts from the third on; those that are missing are 0.
-    - `length`: of the transform, an int64 of at least 1.
-    - `inverse`: with the other sign of the angles, and divided by the length.
-    - `onesided`: only the frequencies up to half of the length; the inverse takes these and gives reals.
+    - `x`: (rows, n, 1) real or (rows, n, 2) real and imaginary parts, float32 or float64. Elements from
+      `length` on are ignored, and so are parts after the second; missing elements are 0.
+    - `length`: the length of the transform, an int64 of at least 1.
+    - `inverse`: use the opposite sign of the angles and divide by the length.
+    - `onesided`: only the frequencies up to half of the length; the inverse takes these and returns real
+      numbers.
 
-    Gives (rows, length, 2), with `onesided` (rows, length // 2 + 1, 2), and inverse (rows, length, 1).
+    The result is (rows, length, 2); with `onesided` (rows, length // 2 + 1, 2), and its inverse (rows,
+    length, 1).
     """
     outputs = floordiv(length, 2) + 1 if onesided and not inverse else length
     parts = 1 if onesided and inverse else 2

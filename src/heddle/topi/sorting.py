@@ -1,4 +1,4 @@
-"""Sorting along an axis: a stable bottom-up merge sort of indices, and a heap for the first few of them."""
+"""Sorting along an axis: a stable bottom-up merge sort of indices, and a heap for the first few elements."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Prepare = Callable[[PrimExpr, PrimExpr], Stmt]
 
 
 def precedes(a: PrimExpr, b: PrimExpr, descending: bool) -> PrimExpr:
-    """Whether a must stand before b. NaN is the greatest."""
+    """Whether a must come before b. NaN is the greatest value."""
     before: PrimExpr = a > b if descending else a < b
     if not a.dtype.is_float:
         return before
@@ -31,7 +31,7 @@ def precedes(a: PrimExpr, b: PrimExpr, descending: bool) -> PrimExpr:
 
 
 def argsort(x: te.Tensor, axis: int = -1, descending: bool = False, dtype: str = "int32") -> te.Tensor:
-    """The positions of the elements along an axis in sorted order; equal elements keep their order."""
+    """Return the indices that sort the elements along an axis. The sort is stable."""
     at = positive_axis(axis, x.ndim)
     size = cast("int64", x.shape[at])
     outer = [dim for k, dim in enumerate(x.shape) if k != at]
@@ -114,10 +114,11 @@ def _are_few(count: PrimExpr, size: PrimExpr) -> bool:
 
 
 def first_positions(x: te.Tensor, axis: int, count: PrimExpr, descending: bool) -> te.Tensor:
-    """What `argsort` gives first along an axis, `count` int64 positions of at least one, without the rest.
+    """Return the first `count` (at least one) indices of `argsort` along an axis, int64, without sorting the
+    rest.
 
-    A heap keeps the best `count` elements seen, the last of them on top: most elements are compared once.
-    Source: Knuth, The Art of Computer Programming 3, section 5.2.3 (heapsort).
+    A heap keeps the best `count` elements seen so far with the worst of them on top, so most elements need
+    one comparison. Source: Knuth, The Art of Computer Programming 3, section 5.2.3 (heapsort).
     """
     at = positive_axis(axis, x.ndim)
     size = cast("int64", x.shape[at])
@@ -210,7 +211,7 @@ def sink(heap: Buffer, top: PrimExpr, end: PrimExpr, hole: Cell, last: Cell, fol
 
 
 def gather_along(x: te.Tensor, order: te.Tensor, axis: int, length: PrimExpr, name: str) -> te.Tensor:
-    """The first `length` elements of x along an axis in the order of positions."""
+    """Return the first `length` elements of x along an axis, in the order of the indices."""
     at = positive_axis(axis, x.ndim)
     shape = (*x.shape[:at], length, *x.shape[at + 1 :])
 
@@ -223,7 +224,7 @@ def gather_along(x: te.Tensor, order: te.Tensor, axis: int, length: PrimExpr, na
 
 
 def sort(x: te.Tensor, axis: int = -1, descending: bool = False) -> te.Tensor:
-    """The elements along an axis in sorted order."""
+    """Return the sorted elements along an axis."""
     at = positive_axis(axis, x.ndim)
     return gather_along(x, argsort(x, at, descending, "int64"), at, x.shape[at], "sort")
 
@@ -236,9 +237,8 @@ def topk(
     largest: bool = True,
     dtype: str = "int32",
 ) -> tuple[te.Tensor, ...] | te.Tensor:
-    """The k greatest (least) elements along an axis, sorted, and their positions; fewer where the axis is
-    shorter.
-    """
+    """Return the k largest (or smallest) elements along an axis, sorted, and their indices. If the axis is
+    shorter than k, all are returned."""
     at = positive_axis(axis, x.ndim)
     length = topk_length(x.shape[at], k)
     if _are_few(length, x.shape[at]):
@@ -259,7 +259,8 @@ def topk_length(size: PrimExpr, k: int) -> PrimExpr:
 
 
 def searchsorted(boundaries: te.Tensor, x: te.Tensor, right: bool, dtype: str) -> te.Tensor:
-    """For every element of x where it would stand in the sorted boundaries: behind equal ones if `right`.
+    """Return for every element of x its insertion position in the sorted boundaries: after equal ones if
+    `right`, else before.
 
     Boundaries are a vector, or (..., n) for elements (..., m): then each row has its own.
     """

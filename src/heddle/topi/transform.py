@@ -1,4 +1,4 @@
-"""Rearranging elements: shapes, axes, joins, slices and repetitions."""
+"""Rearrange elements: reshape, transpose, join, split, slice and repeat."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from heddle.topi.dims import (
 )
 
 _HUGE, _NO_SIZE = 2**31 - 1, 2**62
-"""A slice bound that is the first, or more than any size (the second), means the end of a symbolic axis:
-exporters write the greatest int32 or int64 for it. Along a constant axis all bounds are taken as they are.
-"""
+"""A slice bound of at least the first number means the end of a symbolic axis, because exporters write the
+largest int32 or int64 for it; the second number exceeds any size. Along a constant axis all bounds are taken
+literally."""
 
 
 def reshaped_dims(shape: Sequence[PrimExpr], target: Sequence[Any]) -> tuple[PrimExpr, ...]:
-    """The target shape with -1 (what is left) and 0 (the same as the input's) resolved."""
+    """Return the target shape with -1 (inferred) and 0 (copied from the input) resolved."""
     dims = [as_dim(dim) for dim in target]
     is_empty = any(is_const_int(dim, 0) for dim in shape)
     for k, dim in enumerate(dims):
@@ -62,7 +62,7 @@ def _quotient(above: list[PrimExpr], below: list[PrimExpr]) -> PrimExpr:
 
 
 def reshape(x: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
-    """The elements in row-major order in another shape."""
+    """Return the elements in row-major order in another shape."""
     dims = reshaped_dims(x.shape, shape)
     result: te.Tensor = te.compute(
         dims, lambda *i: x[tuple(reshaped_index(i, dims, x.shape))], name="reshape"
@@ -71,7 +71,7 @@ def reshape(x: te.Tensor, shape: Sequence[Any]) -> te.Tensor:
 
 
 def transpose(x: te.Tensor, axes: Sequence[int] | None = None) -> te.Tensor:
-    """Axis k of the result is axis axes[k] of x; by default the axes in reverse."""
+    """Permute axes: axis k of the result is axis axes[k] of x. By default the axes are reversed."""
     order = tuple(reversed(range(x.ndim))) if axes is None else tuple(positive_axis(a, x.ndim) for a in axes)
     shape = [x.shape[axis] for axis in order]
 
@@ -90,7 +90,7 @@ def expanded_axes(axes: Any, ndim: int) -> tuple[int, ...]:
 
 
 def expand_dims(x: te.Tensor, axis: Any) -> te.Tensor:
-    """New axes of size 1 at these places of the result."""
+    """Insert axes of size 1 at these positions of the result."""
     axes = expanded_axes(axis, x.ndim)
     rest = iter(x.shape)
     shape = [constant(1, "int64") if k in axes else next(rest) for k in range(x.ndim + len(axes))]
@@ -101,14 +101,14 @@ def expand_dims(x: te.Tensor, axis: Any) -> te.Tensor:
 
 
 def squeezed_axes(shape: Sequence[PrimExpr], axis: Any) -> tuple[int, ...]:
-    """The axes to drop; by default those whose size is the constant 1."""
+    """Return the axes to remove; by default those of constant size 1."""
     if axis is None:
         return tuple(k for k, dim in enumerate(shape) if is_const_int(dim, 1))
     return positive_axes(axis, len(shape))
 
 
 def squeeze(x: te.Tensor, axis: Any = None) -> te.Tensor:
-    """Without axes of size 1."""
+    """Remove axes of size 1."""
     axes = squeezed_axes(x.shape, axis)
 
     def element(*index: PrimExpr) -> PrimExpr:
@@ -123,17 +123,17 @@ def squeeze(x: te.Tensor, axis: Any = None) -> te.Tensor:
 
 
 def flatten(x: te.Tensor) -> te.Tensor:
-    """One axis of all elements."""
+    """Reshape to one axis."""
     return reshape(x, (product(x.shape),))
 
 
 def batch_flatten(x: te.Tensor) -> te.Tensor:
-    """All axes but the first joined."""
+    """Merge all axes except the first: (n, ...) → (n, m)."""
     return reshape(x, (x.shape[0], product(x.shape[1:])))
 
 
 def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """Tensors after each other along an axis."""
+    """Concatenate tensors along an existing axis."""
     axis = positive_axis(axis, tensors[0].ndim)
     ends: list[PrimExpr] = []
     total = constant(0, "int64")
@@ -155,7 +155,7 @@ def concatenate(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
 
 
 def stack(tensors: Sequence[te.Tensor], axis: int = 0) -> te.Tensor:
-    """Tensors of one shape along a new axis."""
+    """Join tensors of equal shape along a new axis."""
     axis = positive_axis(axis, tensors[0].ndim + 1)
     shape = (*tensors[0].shape[:axis], constant(len(tensors), "int64"), *tensors[0].shape[axis:])
 
@@ -181,7 +181,7 @@ def split_bounds(size: PrimExpr, sections: Any) -> list[tuple[PrimExpr, PrimExpr
 
 
 def split(x: te.Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[te.Tensor, ...]:
-    """Parts along an axis, by their number or the indices where they begin."""
+    """Split along an axis into a number of parts, or at the given indices."""
     axis = positive_axis(axis, x.ndim)
     made = []
     for begin, length in split_bounds(x.shape[axis], indices_or_sections):
@@ -197,7 +197,7 @@ def split(x: te.Tensor, indices_or_sections: Any, axis: int = 0) -> tuple[te.Ten
 
 
 def tile(x: te.Tensor, repeats: Sequence[int]) -> te.Tensor:
-    """The whole tensor repeated along axes, the last repeats for the last axes."""
+    """Repeat the whole tensor along axes. The last number in `repeats` belongs to the last axis."""
     ndim = max(x.ndim, len(repeats))
     counts = (*(1,) * (ndim - len(repeats)), *repeats)
     dims = (*(constant(1, "int64"),) * (ndim - x.ndim), *x.shape)
@@ -217,7 +217,7 @@ def tile(x: te.Tensor, repeats: Sequence[int]) -> te.Tensor:
 
 
 def repeat(x: te.Tensor, repeats: int, axis: int | None = None) -> te.Tensor:
-    """Every element repeated along an axis; None flattens first."""
+    """Repeat every element along an axis. None flattens the tensor first."""
     if axis is None:
         total = product(x.shape)
         flat: te.Tensor = te.compute(
@@ -233,7 +233,7 @@ def repeat(x: te.Tensor, repeats: int, axis: int | None = None) -> te.Tensor:
 
 
 def flip(x: te.Tensor, axis: Any) -> te.Tensor:
-    """Elements in reverse along axes."""
+    """Reverse the elements along axes."""
     axes = positive_axes(axis, x.ndim)
     result: te.Tensor = te.compute(
         x.shape,
@@ -394,7 +394,7 @@ def trilu(x: te.Tensor, k: Any, upper: bool) -> te.Tensor:
 
 
 def meshgrid(tensors: Sequence[te.Tensor], indexing: str = "ij") -> tuple[te.Tensor, ...]:
-    """A grid of vectors: output k varies along axis k ("xy" swaps the first two)."""
+    """Expand vectors to a grid: output k varies along axis k ("xy" swaps the first two axes)."""
     ndim = len(tensors)
     order = list(range(ndim))
     if indexing == "xy" and ndim > 1:
@@ -439,5 +439,5 @@ def collapse_axes(
 
 
 def is_inside(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    """Whether each index is at least 0 and below its dimension."""
+    """Whether each index is in range: at least 0 and less than its dimension."""
     return all_of(*(all_of(p >= 0, p < dim) for p, dim in zip(index, shape, strict=True)))

@@ -26,7 +26,7 @@ from heddle.topi.sorting import merge_passes, precedes
 
 
 def count_nonzero(x: te.Tensor) -> te.Tensor:
-    """How many elements are not zero: int64, shape (1,)."""
+    """Return the number of nonzero elements: int64, shape (1,)."""
     zero = constant(0, x.dtype)
     total = reduce_element(
         x.shape,
@@ -41,7 +41,7 @@ def count_nonzero(x: te.Tensor) -> te.Tensor:
 
 
 def nonzero(x: te.Tensor, size: Sequence[PrimExpr]) -> te.Tensor:
-    """The positions of elements that are not zero: int64, (rank, count), in row-major order."""
+    """Return the indices of the nonzero elements in row-major order: int64, (rank, count)."""
     (count,) = size
     ndim = constant(x.ndim, "int64")
 

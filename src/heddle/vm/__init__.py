@@ -1,5 +1,5 @@
-"""Virtual machines: what they share. `heddle.vm.relax` is the machine with four instructions,
-`heddle.vm.relay` the one with TVM's instructions for Relay."""
+"""Virtual machines. This package holds what all machines share; `heddle.vm.relax` is the machine with four
+instructions, `heddle.vm.relay` the one with the instructions of TVM's Relay VM."""
 
 from heddle.vm.objects import BytecodeError, VMClosure
 

@@ -1,7 +1,7 @@
-"""Building programs of any machine: functions, constants, and instructions with the places they came from.
+"""Build programs for any machine: functions, constants, and instructions with their source locations.
 
-A machine's builder says which instructions its `emit_*` make. Operands are plain ints, already encoded (`r`,
-`imm`, `c`, `f`): argument words, whether the machine's instructions have such or not.
+Each machine's builder maps the `emit_*` methods to its own instructions. Operands are encoded as plain ints
+(`r`, `imm`, `c`, `f`). They are argument words, even if the machine's instructions have none.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from heddle.vm.program import FunctionRow, Program
 
 _REGISTER = ArgKind.REGISTER
 Place = Span | str | None
-"""Where an instruction comes from: a text is a place too."""
+"""A source location: a Span, or a text."""
 
 
 @dataclass(slots=True)
 class _Function:
-    """A function while it is built. `places` maps its instructions to where they came from."""
+    """A function under construction. `places` maps its instructions to their source locations."""
 
     kind: FuncKind
     name: str
@@ -55,7 +55,7 @@ class _Function:
 
 
 class ProgramBuilder(ABC):
-    """Collects functions and constants; `program` checks them and renumbers registers densely."""
+    """Collects functions and constants. `program` verifies them and renumbers the registers without gaps."""
 
     isa: ClassVar[InstructionSet]
 
@@ -71,19 +71,19 @@ class ProgramBuilder(ABC):
     # Operands
 
     def r(self, number: int) -> int:
-        """Register `number`."""
+        """The operand for register `number`."""
         return encode_arg(ArgKind.REGISTER, number)
 
     def imm(self, value: int) -> int:
-        """An immediate. Raises: BytecodeError V0203 outside +-(2**55 - 1)."""
+        """The operand for an integer immediate. Raises: BytecodeError V0203 outside +-(2**55 - 1)."""
         return encode_arg(ArgKind.IMMEDIATE, value)
 
     def c(self, number: int) -> int:
-        """Entry `number` of the constant pool."""
+        """The operand for entry `number` of the constant pool."""
         return encode_arg(ArgKind.CONSTANT, number)
 
     def f(self, name: str) -> int:
-        """A declared function. Raises: BytecodeError V0204 where it is not declared."""
+        """The operand for a declared function. Raises: BytecodeError V0204 if it is not declared."""
         number = self._numbers.get(name)
         if number is None:
             raise BytecodeError(
@@ -92,16 +92,16 @@ class ProgramBuilder(ABC):
         return encode_arg(ArgKind.FUNCTION, number)
 
     def void_arg(self) -> int:
-        """The operand that reads as None, and drops what is written to it."""
+        """The operand that reads as None and ignores what is written to it."""
         return VOID
 
     def vm_state(self) -> int:
-        """The operand that is the machine itself."""
+        """The operand that stands for the machine itself."""
         return VM_STATE
 
     def convert_constant(self, value: Any, placement: str = "") -> int:
-        """An operand for a Python value: small ints are immediates, the rest goes to the pool, equal values
-        once. `placement` says where a tensor lies (see `placement_text`).
+        """Return an operand for a Python value. Small ints become immediates; other values are added to the
+        constant pool, equal values once. `placement` says on which device a tensor is (see `placement_text`).
 
         Raises: UsageError V0203 for a value that cannot be a constant.
         """
@@ -122,7 +122,9 @@ class ProgramBuilder(ABC):
     # Functions
 
     def declare_function(self, name: str, kind: FuncKind = FuncKind.PACKED) -> None:
-        """Give a function its row. Raises: BytecodeError V0202 where it has one of another kind."""
+        """Add a function to the function table. Raises: BytecodeError V0202 if it is there with another
+        kind.
+        """
         number = self._numbers.get(name)
         if number is None:
             self._numbers[name] = len(self._functions)
@@ -153,7 +155,7 @@ class ProgramBuilder(ABC):
     def function(
         self, func_name: str, num_inputs: int = 0, param_names: Sequence[str] | None = None
     ) -> Iterator[Self]:
-        """Define a function; `emit_*` inside the block makes its body.
+        """Define a function: `emit_*` calls in the `with` block are its body.
 
         Raises: BytecodeError V0202 for a name that is taken, V0109 for the wrong number of parameter names.
         """
@@ -166,7 +168,8 @@ class ProgramBuilder(ABC):
     def define_vmtir_function(
         self, name: str, num_inputs: int, register_file_size: int, param_names: Sequence[str] | None = None
     ) -> None:
-        """Give a compiled function its row; its code is found in the imports as `__vmtir__<name>`."""
+        """Add a compiled function to the function table. Its code is found in the imported modules as
+        `__vmtir__<name>`."""
         function = self._define(name, FuncKind.VMTIR, num_inputs, param_names)
         function.register_file_size = register_file_size
 
@@ -185,19 +188,21 @@ class ProgramBuilder(ABC):
     def emit_call(
         self, name: str, args: Sequence[Any] = (), dst: int | None = None, *, place: Place = None
     ) -> None:
-        """`dst := name(args...)`, where `name` is a function of the program, a builtin or a kernel."""
+        """Emit `dst := name(args...)`. `name` is a function of the program, a builtin or a kernel."""
 
     @abstractmethod
     def emit_ret(self, result: int, *, place: Place = None) -> None:
-        """Return what the operand `result` holds."""
+        """Emit a return of the operand `result`."""
 
     @abstractmethod
     def emit_goto(self, pc_offset: int, *, place: Place = None) -> int:
-        """Gives the instruction's position in the function, for `aim_here`."""
+        """Emit a jump by `pc_offset` instructions. Return the instruction's position in the function, for
+        `aim_here`."""
 
     @abstractmethod
     def emit_if(self, cond: int, false_offset: int, *, place: Place = None) -> int:
-        """Go on where `cond` is true, else by an offset. Gives the instruction's position, for `aim_here`."""
+        """Emit a branch: continue if `cond` is true, else jump by `false_offset`. Return the instruction's
+        position in the function, for `aim_here`."""
 
     def _argument(self, arg: Any) -> int:
         if isinstance(arg, (tuple, Tensor, DataType)):
@@ -209,7 +214,7 @@ class ProgramBuilder(ABC):
         )
 
     def aim_here(self, position: int) -> None:
-        """Let an emitted Goto, or the false way of an If, lead to the next instruction."""
+        """Set the target of an emitted Goto, or the false target of an If, to the next instruction."""
         body = self._open[-1].body
         old = body[position]
         body[position] = replace(old, values=(*old.values[:-1], len(body) - position))
@@ -217,11 +222,11 @@ class ProgramBuilder(ABC):
     # The result
 
     def program(self) -> Program:
-        """The program. The builder stays usable, and this may be called again.
+        """Return the verified program. The builder stays usable, and this method may be called again.
 
-        Raises: BytecodeError for a register read before a textually earlier write, an index out of range, an
-        empty body, a jump by 0, a false-offset below 2, a compiled function without a register for
-        its result.
+        Raises: BytecodeError if a register is read before an earlier instruction in the text writes it, for
+        an index out of range, an empty body, a jump by 0, a false offset below 2, or a compiled function
+        without a register for its result.
         """
         rows: list[FunctionRow] = []
         instructions: list[Instruction] = []
@@ -309,7 +314,7 @@ def _check_offset(function: _Function, operand: Operand, value: int) -> None:
 
 
 def _renumber(function: _Function, isa: InstructionSet) -> tuple[list[Instruction], int]:
-    """Number registers densely after the inputs, in the order in which they are first written.
+    """Renumber registers after the inputs in the order of their first write, without gaps.
 
     Programs that differ only in the numbers of temporaries become equal.
     """

@@ -1,4 +1,4 @@
-"""Calling a machine from outside: its functions as callables, and itself as a module."""
+"""Call a machine from outside: its functions as callables, and the machine as a module."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from heddle.support.diagnostics import MissingNameError, Trap
 
 
 class UnknownFunctionError(MissingNameError, ValueError):
-    """A function that the program does not have."""
+    """The program has no function of this name."""
 
 
 class UnresolvedFunctionError(Trap, ValueError):
-    """A function that the program calls and nobody provides."""
+    """The program calls a function that nothing provides."""
 
 
 def raw_callable(entry: Any) -> Callable[..., Any]:
-    """The callable inside a Function, without conversion of arguments."""
+    """Return the callable inside a Function; calling it does not convert arguments."""
     found: Callable[..., Any] = entry.call if isinstance(entry, Function) else entry
     return found
 
 
 class ProgramFunction(Function):
-    """A function of a program, called from outside: arguments become runtime values, tensors compact ones."""
+    """A function of a program as a Python callable. Arguments are converted to runtime values and tensors are
+    made compact."""
 
     __slots__ = ()
 
@@ -35,14 +36,15 @@ class ProgramFunction(Function):
 
 
 def compact(arg: Any) -> Any:
-    """Kernels take compact tensors; what comes from outside may have strides."""
+    """Convert an argument to a runtime value. A strided tensor becomes a compact copy, which kernels need."""
     if type(arg) is not Tensor:
         arg = to_value(arg)
     return arg.contiguous() if type(arg) is Tensor and arg.layout.strides is not None else arg
 
 
 class MachineModule(Module):
-    """A machine as a module: its functions, its methods, and the executable's imports."""
+    """A machine as a module. Its functions are those of the program, the methods of the machine, and those of
+    the executable's imports."""
 
     _METHODS = (
         "set_input",
@@ -65,7 +67,7 @@ class MachineModule(Module):
         return (*self._machine.executable.function_names(), *self._machine.saved_names(), *self._METHODS)
 
     def wait(self) -> None:
-        """Wait for work that calls have left to the machine's devices."""
+        """Wait for work that calls left pending on the machine's devices."""
         self._machine.wait()
 
     def _find(self, name: str) -> Callable[..., Any] | None:

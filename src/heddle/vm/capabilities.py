@@ -1,7 +1,7 @@
-"""What the functions that a program names can get at, and which programs may call them.
+"""Capabilities: what the functions that a program names can access, and which programs may call them.
 
-A builtin says what it reaches beyond the program's own values (`builtin(reaches=...)`); any other function of
-the process is out of reach for a program from outside.
+A builtin declares what it accesses beyond the program's own values (`builtin(reaches=...)`). An untrusted
+program may not call any other function of the process.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ _HELP = "read the file; if you would run it as a program, run it with --trust (t
 
 
 def reach_of(name: str) -> str:
-    """What a function of the process gets at; "" for builtins that only compute."""
+    """Return what a function of the process can access; "" for a builtin that only computes."""
     assert load.GROUPS  # the builtins are declared
     return REACHING_BUILTINS.get(name, "" if name in BUILTINS else PROCESS_FUNCTION)
 
 
 def refusal(capability: str, what: str, span: Span | None) -> Diagnostic:
-    """The finding for a place that asks for more than computing."""
+    """Return the finding for a place in a program that needs a capability."""
     message = f"{what} needs a capability that files from outside do not have: {capability}"
     return Diagnostic(S0401, message, span, (), _HELP)
 
 
 def check_executable(executable: Executable, name: str) -> None:
-    """Refuse a compiled model whose bytecode calls functions of the process.
+    """Reject a compiled model whose bytecode calls functions of the process.
 
-    Its kernels are machine code: who loads it trusts whoever made it. Its bytecode still calls nothing but
-    these and builtins that compute. A name that nothing has is left to the machine, which names it.
+    The model's kernels are machine code and must be trusted. Its bytecode may call only these kernels and
+    builtins that only compute. An unknown name is not rejected here; the machine reports it.
 
     Raises: UsageError S0401.
     """
-    # By name: asking a module for a function would link it, for whatever machine it is.
+    # Look up names only: getting a function would link the module, which may be for another machine.
     own = {known for module in modules_of(executable) for known in module.function_names()}
     findings = []
     for row in executable.program.functions:

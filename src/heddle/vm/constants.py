@@ -1,7 +1,8 @@
-"""The constant pool: which values it takes, when two are the same, and how they are stored.
+"""The constant pool of a program: which values it accepts, when two constants are the same, and how they are
+stored.
 
-Stored form: section `constants` is a table of tagged entries; tensors keep their bytes in section
-`constant.<i>`, so that they can be used in the mapped file. Scalars are stored with all their bits.
+Section `constants` is a table of tagged entries. Tensors store their bytes in section `constant.<i>`, so that
+they can be used in the mapped file without a copy. Scalars are stored bit-exactly.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from heddle.vm.codes import V0203, V0309
 
 @frozen
 class LateConstant:
-    """A tensor that lies elsewhere: whoever loads the program gives it, by its name, before a machine is
-    made."""
+    """A tensor that is not stored in the program. The loader supplies it by name before a machine is
+    created.
+    """
 
     name: str
 
 
 def not_loaded(value: LateConstant) -> UsageError:
-    """The error of a program that is used without one of its constants (V0309)."""
+    """Return the error (V0309) for a program that is used before such a constant was supplied."""
     return UsageError(
         V0309,
         f"constant {value.name!r} was not loaded",
@@ -45,7 +47,7 @@ Constant = Tensor | Shape | str | int | float | DataType | LateConstant
 
 
 class ConstantKind(Enum):
-    """What a constant is. Formats number the kinds in orders of their own."""
+    """The kind of a constant. Each file format numbers the kinds in its own order."""
 
     TENSOR = auto()
     LATE = auto()
@@ -83,7 +85,7 @@ _SAMPLE_BYTES = 128
 
 
 def kind_of(value: Any) -> ConstantKind:
-    """What a constant is. Raises: UsageError V0203 for a value that cannot be one."""
+    """Return the kind of a constant. Raises: UsageError V0203 for a value that cannot be one."""
     for kind_type, kind in _TYPES:
         if isinstance(value, kind_type):
             return kind
@@ -91,8 +93,8 @@ def kind_of(value: Any) -> ConstantKind:
 
 
 def constant_key(value: Constant) -> Hashable:
-    """Equal for constants that may share a pool entry (see `is_same_constant`): of tensors, only a sample of
-    the bytes is looked at, as weights may be gigabytes.
+    """Return a key that is equal for constants that may share a pool entry (see `is_same_constant`). For a
+    tensor, only a sample of the bytes is hashed, because weights may have gigabytes.
 
     Raises: UsageError V0203 for a value that cannot be a constant.
     """
@@ -110,7 +112,7 @@ def constant_key(value: Constant) -> Hashable:
 
 
 def write_plain(writer: Writer, value: Constant) -> None:
-    """A constant that is neither tensor nor shape: those differ between formats."""
+    """Write a constant that is neither a tensor nor a shape. (Formats differ in how they store those.)"""
     if isinstance(value, LateConstant):
         writer.text(value.name)
     elif isinstance(value, str):
@@ -123,7 +125,7 @@ def write_plain(writer: Writer, value: Constant) -> None:
 
 
 def read_plain(reader: Reader, kind: ConstantKind) -> Constant:
-    """The constant that `write_plain` wrote. Raises: FormatError F0106."""
+    """Read a constant that `write_plain` wrote. Raises: FormatError F0106."""
     if kind is ConstantKind.FLOAT:
         return reader.f64()
     if kind is ConstantKind.DTYPE:
@@ -135,7 +137,7 @@ def read_plain(reader: Reader, kind: ConstantKind) -> Constant:
 
 
 def parse_integer(reader: Reader, text: str) -> int:
-    """The integer that a text of a file is. Raises: FormatError F0106."""
+    """Parse an integer from a file. Raises: FormatError F0106."""
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
         raise reader.fail(f"expected an integer, got {text[:40]!r}")
@@ -143,19 +145,20 @@ def parse_integer(reader: Reader, text: str) -> int:
 
 
 def is_same_constant(a: Constant, b: Constant) -> bool:
-    """Whether constants of equal `constant_key` share a pool entry: tensors do where their bits are equal."""
+    """Whether two constants with equal `constant_key` can share a pool entry. For tensors, their bits must be
+    equal."""
     if a is b or not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return True
     return np.array_equal(np.frombuffer(a.raw_bytes(), np.uint8), np.frombuffer(b.raw_bytes(), np.uint8))
 
 
 def constant_section(number: int) -> str:
-    """Where a tensor's bytes are stored."""
+    """Return the name of the section with a tensor's bytes."""
     return f"constant.{number}"
 
 
 def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryview]:
-    """The sections of a pool."""
+    """Return the sections of a constant pool."""
     table, sections = Writer(), {}
     table.u64(len(constants))
     for number, value in enumerate(constants):
@@ -172,7 +175,7 @@ def write_constants(constants: Sequence[Constant]) -> dict[str, bytes | memoryvi
 
 
 def read_constants(sections: Mapping[str, Section]) -> list[Constant]:
-    """The pool that `write_constants` wrote. Raises: FormatError F0105 or F0106."""
+    """Read the pool that `write_constants` wrote. Raises: FormatError F0105 or F0106."""
     table = require(sections, "constants").reader()
     constants: list[Constant] = []
     for number in range(table.count(1)):

@@ -1,4 +1,4 @@
-"""What an instruction reads and writes and where control goes after it, by the table."""
+"""Data flow and control flow of single instructions, derived from the instruction table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _REGISTER, _ENDS = ArgKind.REGISTER, Effect.ENDS
 
 
 def registers_read(instruction: Instruction) -> Iterator[int]:
-    """The registers that an instruction reads, special ones too, as often as it names them."""
+    """Yield the registers that an instruction reads, including special ones, once per occurrence."""
     values = instruction.values
     for index, is_list, is_argument in instruction.spec.places.reads:
         for word in values[index] if is_list else (values[index],):
@@ -24,37 +24,37 @@ def registers_read(instruction: Instruction) -> Iterator[int]:
 
 
 def registers_written(instruction: Instruction) -> list[int]:
-    """The registers that an instruction writes, special ones too."""
+    """Return the registers that an instruction writes, including special ones."""
     values = instruction.values
     return [values[index] for index in instruction.spec.places.writes]
 
 
 def jump_offsets(instruction: Instruction) -> list[int]:
-    """How far an instruction may jump, one number a place."""
+    """Return the jump offsets of an instruction."""
     values = instruction.values
     return [values[index] for index in instruction.spec.places.offsets]
 
 
 def successors(index: int, instruction: Instruction) -> tuple[int, ...]:
-    """The instructions that may come after the one at `index`."""
+    """Return the possible successors of the instruction at `index`."""
     targets = tuple(index + offset for offset in jump_offsets(instruction))
     return targets if _ENDS in instruction.spec.effects else (index + 1, *targets)
 
 
 def callee_of(instruction: Instruction) -> int | None:
-    """The row of the function table that an instruction calls."""
+    """Return the row of the function table that an instruction calls; None if it calls none."""
     place = instruction.spec.places.callee
     row: int | None = None if place is None else instruction.values[place]
     return row
 
 
 def num_arguments(instruction: Instruction) -> int:
-    """How many items an instruction's lists have, whatever they are."""
+    """Return the number of items in the lists of an instruction."""
     return sum(len(instruction.values[index]) for index in instruction.spec.places.lists)
 
 
 def arguments(instruction: Instruction) -> Iterator[tuple[ArgKind, int]]:
-    """The items of an instruction's lists of registers and argument words, in order."""
+    """Yield the items of an instruction's lists of registers and argument words, in order."""
     for index, is_list, is_argument in instruction.spec.places.reads:
         if is_list:
             for word in instruction.values[index]:
@@ -62,7 +62,7 @@ def arguments(instruction: Instruction) -> Iterator[tuple[ArgKind, int]]:
 
 
 def with_registers(instruction: Instruction, number_of: Callable[[int], int]) -> Instruction:
-    """The instruction with other registers."""
+    """Return the instruction with its registers renumbered."""
 
     def renamed(word: int, is_argument: bool) -> int:
         if not is_argument:

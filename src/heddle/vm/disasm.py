@@ -1,4 +1,4 @@
-"""Executables as text: a listing, a Python program that builds them again, and a summary."""
+"""Executables as text: a listing, a Python program that rebuilds them, and a summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARG_REGISTER, _ARG_FUNCTION, _ARG_IMMEDIATE = ArgKind.REGISTER, ArgKind.FUNCTIO
 
 @frozen
 class _Shown:
-    """An operand in a template: `{name}` is its text, `{name.value}` its value."""
+    """An operand in a template: `{name}` gives its text, `{name.value}` its value."""
 
     text: str
     value: Any
@@ -77,7 +77,7 @@ def _listed_argument(program: Program, word: int) -> str:
 
 
 def dtype_text(words: tuple[int, int, int]) -> str:
-    """The spelling of a dtype operand; `dtype(code, bits, lanes)` where it has none."""
+    """Return the spelling of a dtype operand; `dtype(code, bits, lanes)` if it has none."""
     code, bits, lanes = words
     if 0 <= code < 1 << 8 and 0 <= bits < 1 << 8 and 0 <= lanes < 1 << 16:
         return dtype_from_packed(code | bits << 8 | lanes << 16)
@@ -85,7 +85,7 @@ def dtype_text(words: tuple[int, int, int]) -> str:
 
 
 def instruction_text(program: Program, index: int) -> str:
-    """One line of a listing, without indentation."""
+    """Return one line of a listing, without indentation."""
     instruction = program.instruction(index)
     shown = _shown(program, instruction, _listed, program.isa.separator)
     return instruction.spec.text.format_map(shown).rstrip()
@@ -103,10 +103,9 @@ def _listing(program: Program, start: int, end: int, with_sources: bool) -> str:
 
 
 def as_text(program: Program, with_sources: bool = False, with_bytecode: bool = False) -> str:
-    """A listing of every row of the function table, each followed by a blank line. `with_sources` adds a
-    comment where the place that instructions came from changes; `with_bytecode` lists compiled functions by
-    the bytecode that they were made from.
-    """
+    """Return a listing of every row of the function table, each followed by a blank line. `with_sources` adds
+    a comment wherever the source location changes. `with_bytecode` also lists the bytecode from which
+    compiled functions were made."""
     blocks = []
     for row in program.functions:
         if row.kind is FuncKind.PACKED:
@@ -151,7 +150,9 @@ def _python_line(program: Program, instruction: Instruction) -> str:
 
 
 def as_python(program: Program) -> str:
-    """The calls on a builder that make this program. Packed functions need no mention."""
+    """Return the Python calls on a builder that rebuild this program. Packed functions need no
+    declaration.
+    """
     lines = ["ib = rx.Builder()"]
     for row in program.functions:
         if row.kind is FuncKind.VM:
@@ -173,7 +174,7 @@ def _constant_text(value: Constant) -> str:
 
 
 def stats(program: Program) -> str:
-    """How many constants and functions there are, and which."""
+    """Return a text with the number and names of constants and functions."""
     constants = ", ".join(_constant_text(value) for value in program.constants)
     names = ", ".join(f'"{row.name}"' for row in program.functions)
     return (

@@ -1,4 +1,4 @@
-"""Instructions to words and back, by the table."""
+"""Encode instructions to words and decode them, according to the instruction table."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _KINDS = tuple(ArgKind)
 
 
 def encode_arg(kind: ArgKind, value: int) -> int:
-    """An argument word. Raises: BytecodeError V0203 for a value outside +-(2**55 - 1)."""
+    """Encode an argument word. Raises: BytecodeError V0203 for a value outside +-(2**55 - 1)."""
     if not -MAX_VALUE <= value <= MAX_VALUE:
         raise BytecodeError(V0203, f"operand value {value} does not fit {VALUE_BITS} bits")
     return kind << VALUE_BITS | value & _MASK
 
 
 def decode_arg(word: int) -> tuple[ArgKind, int]:
-    """Kind and value of an argument word. Raises: BytecodeError V0111 for an unknown kind."""
+    """Decode an argument word to kind and value. Raises: BytecodeError V0111 for an unknown kind."""
     kind = word >> VALUE_BITS
     if not 0 <= kind < len(_KINDS):
         raise BytecodeError(V0111, f"operand word {word:#x} has unknown kind {kind}")
@@ -43,9 +43,8 @@ def decode_arg(word: int) -> tuple[ArgKind, int]:
 
 
 def encode(instruction: Instruction) -> list[int]:
-    """The words of an instruction. Raises: BytecodeError V0203 for values that are not the operands', or do
-    not fit their words.
-    """
+    """Encode an instruction to words. Raises: BytecodeError V0203 for values that do not match the operands
+    or do not fit into their words."""
     spec, values = instruction.spec, instruction.values
     words = [spec.opcode]
     try:
@@ -67,15 +66,15 @@ def encode(instruction: Instruction) -> list[int]:
 
 
 def num_words(spec: Spec, values: Sequence[Any]) -> int:
-    """The length of an instruction."""
+    """Return the length of an instruction in words."""
     lists = sum(len(values[index]) for index in spec.places.lists)
     return 1 + lists + sum(operand.num_words for operand in spec.operands if not operand.is_list)
 
 
 def decode(isa: InstructionSet, words: Sequence[int], at: int) -> tuple[Instruction, int]:
-    """The instruction at word `at`, and where the next one starts.
+    """Decode the instruction at word `at`. Return it and the index of the word after it.
 
-    Raises: BytecodeError V0101 for an unknown opcode, V0102 where words are missing.
+    Raises: BytecodeError V0101 for an unknown opcode, V0102 if words are missing.
     """
     if not 0 <= at < len(words):
         raise BytecodeError(V0102, f"word {at}: expected an instruction, got the end of the code")
@@ -103,7 +102,8 @@ def decode(isa: InstructionSet, words: Sequence[int], at: int) -> tuple[Instruct
 
 
 def assemble(instructions: Sequence[Instruction]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The offset list and the word list of a sequence of instructions. Raises: as `encode`."""
+    """Encode a sequence of instructions. Return the list of their offsets and the list of words. Raises: as
+    `encode`."""
     offsets: list[int] = []
     words: list[int] = []
     for instruction in instructions:

@@ -1,4 +1,4 @@
-"""Programs of a machine as modules: function table, constants, code, and the modules with their kernels."""
+"""Compiled programs as modules: function table, constants, code, and the imported modules with kernels."""
 
 from __future__ import annotations
 
@@ -22,20 +22,19 @@ from heddle.vm.tables import read_numbered_table, read_table, write_table
 from heddle.vm.verify import check_program
 
 LIBRARY_PREFIX = "system_lib_prefix"
-"""The metadata entry, and the module attribute, with the prefix of a library of this program."""
+"""The metadata entry, and the IRModule attribute, for the symbol prefix of a library of this program."""
 
 
 class Executable(Module):
-    """A compiled program for the machine of one instruction set. Its imports hold the kernels.
+    """A compiled program for the machine of one instruction set. Its imported modules contain the kernels.
 
-    The kind of the module says which machine that is: the sections of a file are read by the loader of their
-    kind.
+    The module kind says which machine that is; a file is read by the loader of its kind.
     """
 
     isa: ClassVar[InstructionSet]
 
     def __init__(self, program: Program, imports: Sequence[Module] = ()) -> None:
-        """Raises: UsageError V0303 for a program of another machine."""
+        """Make a module from a program. Raises: UsageError V0303 for a program of another machine."""
         super().__init__()
         if program.isa is not self.isa:
             raise UsageError(
@@ -53,49 +52,50 @@ class Executable(Module):
 
     @property
     def mod(self) -> Self:
-        """The executable itself: what TVM's scripts take the module from."""
+        """The executable itself. TVM scripts get the module from this attribute."""
         return self
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the compiler noted about the program: texts by name."""
+        """Texts by name that the compiler stored with the program."""
         return self.program.metadata
 
     @property
     def line_table(self) -> Mapping[int, Span]:
-        """Where instructions come from in the user's model, by their number in the program."""
+        """The location of each instruction in the user's model, by instruction number."""
         return self.program.line_table
 
     def stats(self) -> str:
-        """How many constants and functions there are, and which, as text."""
+        """Return a text with the number and names of constants and functions."""
         return stats(self.program)
 
     def as_text(self, with_sources: bool = False, with_bytecode: bool = False) -> str:
-        """The listing; `with_sources` puts before each run of instructions the place that it came from."""
+        """Return the listing of the program. `with_sources` adds a comment wherever the source location
+        changes. `with_bytecode` also lists the bytecode of compiled functions."""
         return as_text(self.program, with_sources, with_bytecode)
 
     def inspect_source(self, fmt: str = "") -> str:
-        """The texts that the program's kernels and functions were compiled from, in a format ("ll", "c") or
-        in their own; empty where they were not kept."""
+        """Return the sources of the program's kernels and compiled functions, in the format `fmt` ("ll", "c")
+        or else their stored format. Empty if they were not kept."""
         texts = [each.inspect_source(fmt) for each in self.imports if isinstance(each, KernelModule)]
         return "\n".join(text for text in texts if text)
 
     get_source = inspect_source
 
     def as_python(self) -> str:
-        """The bytecode as calls of the builder that makes it."""
+        """Return Python code of builder calls that rebuild the bytecode."""
         return as_python(self.program)
 
     def has_function(self, name: str) -> bool:
-        """Whether the program defines `name` itself."""
+        """Whether the program itself defines the function `name`."""
         return any(row.name == name and row.kind is not FuncKind.PACKED for row in self.program.functions)
 
     def jit(self, **options: object) -> Self:
-        """Itself: kernels are linked into the process when they are first asked for."""
+        """Return the executable itself. Kernels are linked when they are first used."""
         return self
 
     def verify(self) -> None:
-        """Raises: BytecodeError with every finding, if there is one."""
+        """Verify the program. Raises: BytecodeError with all findings, if there are any."""
         check_program(self.program)
 
     def function_names(self) -> Sequence[str]:
@@ -122,7 +122,7 @@ class Executable(Module):
 
 
 def program_sections(program: Program) -> dict[str, SectionData]:
-    """The stored form of a program."""
+    """Return the sections that store a program."""
     rows = Writer()
     rows.u64(len(program.functions))
     for row in program.functions:
@@ -153,14 +153,15 @@ def _read_row(reader: Reader) -> FunctionRow:
 
 
 def _memory_scopes(sections: Mapping[str, Section]) -> dict[int, str]:
-    """Files of version 1 have no such table: their constants lie on the first device."""
+    """Read the memory scopes of constants. Files of version 1 have no such table; their constants are on the
+    first device."""
     if "memory_scopes" not in sections and require(sections, "functions").version < 2:
         return {}
     return read_numbered_table(require(sections, "memory_scopes"))
 
 
 def read_program(isa: InstructionSet, sections: Mapping[str, Section]) -> Program:
-    """The program that `program_sections` stored, verified. A file without a line table has none.
+    """Read and verify a program that `program_sections` stored. The line table is optional.
 
     Raises: FormatError F0105, F0106 for malformed sections; BytecodeError V01.. for a program that breaks a
     rule.

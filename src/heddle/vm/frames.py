@@ -1,4 +1,4 @@
-"""Entering functions: what the machine's loop and the loops that watch it have to agree on."""
+"""Calling conventions and errors that the machine's loop and the loops of debuggers and profilers share."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from heddle.vm.steps import LinkedFunction
 
 
 def closure_target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence[Any]]:
-    """What the operands (machine, closure, arguments...) of an invocation enter, and with which arguments; no
-    target where the closure is not bytecode."""
+    """Return the function and the arguments of a closure call with the operands (machine, closure,
+    arguments...). The function is None if the closure is not bytecode."""
     _, closure, *rest = args
     if type(closure) is not VMClosure or closure.target is None:
         return None, args[1:]
@@ -35,13 +35,13 @@ def closure_target(args: Sequence[Any]) -> tuple[LinkedFunction | None, Sequence
 
 
 def wrong_count(name: str, expected: int, param_names: Sequence[str], got: int) -> Trap:
-    """The error of a call with a number of arguments that the function does not take (V0302)."""
+    """Return the error (V0302) for a call with the wrong number of arguments."""
     names = f" ({', '.join(param_names)})" if param_names else ""
     return Trap(V0302, f"function {name!r} expects {expected} arguments{names}, got {got}")
 
 
 def too_deep(function: LinkedFunction, most: int) -> Trap:
-    """The error of more calls inside each other than a machine allows (V0305)."""
+    """Return the error (V0305) for more nested calls than a machine allows."""
     return Trap(
         V0305,
         f"call depth exceeded in {function.name!r}: expected at most {most} frames",
@@ -51,12 +51,13 @@ def too_deep(function: LinkedFunction, most: int) -> Trap:
 
 
 def add_place(error: HeddleError, program: Program, row: FunctionRow, pc: int) -> None:
-    """Say where a failure was: in the program, and in the user's model."""
+    """Add the position of a failure to an error: in the program and in the user's model."""
     error.add_place(f"instruction {pc} of {row.name!r}", program.line_table.get(row.start + pc))
 
 
 def is_true(condition: Any) -> bool:
-    """What an If does with its register. Raises: TrapTypeError V0405 for anything but a bool or an int."""
+    """Return the truth value of an If condition. Raises: TrapTypeError V0405 for another value than a bool or
+    an int."""
     if isinstance(condition, int):
         return condition != 0
     raise TrapTypeError(V0405, f"a branch needs a bool or an integer, got {type(condition).__name__}")
@@ -72,12 +73,12 @@ _INTEGERS: dict[str, Any] = {
 
 def are_equal(value: Any, target: Any) -> bool:
     """Whether two scalars are the same integer. Raises: TrapTypeError or TrapValueError V0405 for a value
-    that is no bool, integer or tensor with an element of one."""
+    that is not a bool, an integer, or a tensor with one element."""
     return integer_of(value) == integer_of(target)
 
 
 def integer_of(value: Any) -> int:
-    """The integer that a scalar is. Raises: as `are_equal`."""
+    """Return a scalar as an int. Raises: as `are_equal`."""
     if isinstance(value, int):
         return int(value)
     if not isinstance(value, Tensor):
@@ -103,7 +104,8 @@ FAILURES = (
     RuntimeError,
     struct.error,
 )
-"""Its own errors, and what Python and numpy raise for operands of a wrong form."""
+"""Exceptions that become traps: the machine's own errors, and errors of Python and numpy for operands of a
+wrong form."""
 _TRAPS: dict[type[Exception], type[Trap]] = {
     TypeError: TrapTypeError,
     ValueError: TrapValueError,
@@ -113,10 +115,11 @@ _OWN_CODE, _NUMPY = str(Path(__file__).parents[1]), str(Path(np.__file__).parent
 
 
 def typed_failure(error: Exception, callee: str, is_instruction: bool = False) -> Trap | None:
-    """The trap for an exception that the machine or a builtin raised, because a program's operands fit no
-    check; None for what came out of a function of the user's, whose exceptions keep their type.
+    """Return the trap for an exception of the machine or a builtin that received wrong operands. Return None
+    for an exception from a user's function, which keeps its type.
 
-    `callee` is the function that the failing instruction calls, or (`is_instruction`) the instruction itself.
+    `callee` is the function that the failing instruction calls or, with `is_instruction`, the instruction
+    itself.
     """
     frames = traceback.extract_tb(error.__traceback__)
     if isinstance(error, HeddleError) or any(not _is_own(frame.filename) for frame in frames[1:]):
@@ -136,7 +139,7 @@ def _is_own(filename: str) -> bool:
 
 
 def new_frame(function: LinkedFunction, args: Sequence[Any]) -> list[Any]:
-    """The registers and constants that a call of `function` starts with. Raises: Trap V0302."""
+    """Return the initial frame of a call: its registers and constants. Raises: Trap V0302."""
     if len(args) != function.num_args:
         raise wrong_count(function.name, function.num_args, function.param_names, len(args))
     frame = function.template.copy()

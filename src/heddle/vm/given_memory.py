@@ -1,7 +1,7 @@
-"""Memory that a caller gives for results.
+"""Check memory that a caller supplies for results.
 
-Kernels take it that nothing else lies in a result's memory: results lie apart from each other and from
-arguments. A copy of what was given would be written in vain.
+Kernels assume that the memory of a result overlaps neither that of another result nor that of an argument.
+The memory must be used directly: results in a copy of it would not reach the caller.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from heddle.vm.stateful import convert_argument
 
 
 def tensors_for_results(values: Sequence[Any]) -> tuple[Tensor, ...]:
-    """Tensors over the memory of a caller's tensors and arrays.
+    """Return tensors over the memory of the caller's tensors and arrays.
 
-    Raises: UsageError V0310 for what is no tensor, cannot be written in place, or shares memory with another.
+    Raises: UsageError V0310 for a value that is not a tensor or array, cannot be written in place, or shares
+    memory with another one.
     """
     outputs = tuple(_tensor_over(number, value) for number, value in enumerate(values))
     for (i, first), (j, second) in combinations(enumerate(outputs), 2):
@@ -33,8 +34,8 @@ def tensors_for_results(values: Sequence[Any]) -> tuple[Tensor, ...]:
 
 
 def check_apart(outputs: Sequence[Tensor], args: Sequence[Any], names: Sequence[str]) -> None:
-    """Look for arguments that lie where results are to be written. `names` are those of the arguments, as far
-    as they have some.
+    """Check that no argument overlaps the memory for results. `names` are the names of the arguments, if they
+    have any.
 
     Raises: UsageError V0310.
     """

@@ -1,13 +1,14 @@
-"""What an instruction set is: a table of instructions, from which everything about their form derives.
+"""Instruction sets as data: a table of instructions, from which everything about their encoding is derived.
 
-Code is a list of signed 64-bit words. The program counter counts instructions; a second list says at which
-word each starts. An instruction is its opcode and then the words of its operands, in the table's order:
+Code is a list of signed 64-bit words. The program counter counts instructions; a second list gives the word
+at which each instruction starts. An instruction is its opcode and then the words of its operands, in the
+table's order:
 
     opcode | a register | a count of 2 | another operand | two words of the list that was counted
       7    |     4      |      2       |       -3        |      0    1
 
 The encoder and decoder (`encode.py`), the listing (`disasm.py`), the verifier (`verify.py`), tail calls
-(`tail.py`), the sites that profilers and debuggers show, the documentation, and the generators of tests read
+(`tail.py`), the sites that profilers and debuggers show, the documentation, and the test generators read
 `Spec` and know no instruction by name. A new machine is a new `InstructionSet`.
 """
 
@@ -22,7 +23,7 @@ from heddle.support.frozen import frozen
 
 
 class Kind(Enum):
-    """What the words of an operand hold."""
+    """What the words of an operand contain."""
 
     READ = "a register that is read"
     WRITE = "a register that is written"
@@ -46,9 +47,8 @@ class ArgKind(IntEnum):
 
 
 class FuncKind(IntEnum):
-    """Kinds of function-table rows: resolved outside, bytecode of this executable, machine code over
-    registers.
-    """
+    """Kinds of function table rows: an external function, bytecode of this executable, machine code that uses
+    registers."""
 
     PACKED = 0
     VM = 1
@@ -56,12 +56,12 @@ class FuncKind(IntEnum):
 
 
 class Effect(Flag):
-    """What else an instruction does. That it jumps is said by its operands."""
+    """Effects of an instruction besides reading and writing operands. Jumps are described by operands."""
 
-    CALLS = auto()  # another function runs
-    ENDS = auto()  # control does not reach the next instruction
-    RETURNS = auto()  # what it reads is the function's result
-    MOVES = auto()  # it writes what it reads, or nothing, and does nothing else
+    CALLS = auto()  # calls another function
+    ENDS = auto()  # the next instruction is not a successor
+    RETURNS = auto()  # returns the register that it reads
+    MOVES = auto()  # only copies what it reads to what it writes, or clears it
 
 
 _LISTED = (Kind.READ, Kind.ARGUMENT, Kind.FUNCTION, Kind.CONSTANT, Kind.NUMBER)
@@ -69,9 +69,9 @@ VALUE_BITS = 56
 MAX_VALUE = (1 << 55) - 1
 MAX_REGISTERS = 1 << 20
 VOID = 1 << 54
-"""The register of no frame that reads None and drops what is written to it, where a machine has one."""
+"""A register outside every frame that reads as None and ignores writes, if a machine has one."""
 VM_STATE = VOID + 1
-"""The register of no frame that is the machine itself."""
+"""A register outside every frame that holds the machine itself."""
 UNDEFINED_ARGS = -2  # num_args of a function that was declared and not defined
 
 
@@ -79,9 +79,9 @@ UNDEFINED_ARGS = -2  # num_args of a function that was declared and not defined
 class Operand:
     """An operand of an instruction.
 
-    A list has as many words as the COUNT operand before it that `counts` it. `special` are registers outside
-    the register file that may be named. `least` and `most` bound numbers and offsets. `rows` are the kinds of
-    functions that may be named; none means all. A text leaves an operand out that has its `default`.
+    The length of a list is given by an earlier COUNT operand, which names it in `counts`. `special` are the
+    allowed registers outside the register file. `least` and `most` bound numbers and offsets. `rows` are the
+    allowed kinds of functions; empty means all. Listings omit an operand that has its `default` value.
     """
 
     name: str
@@ -95,22 +95,25 @@ class Operand:
     rows: tuple[FuncKind, ...] = ()
     default: int | None = None
     num_words: int = field(init=False, repr=False, compare=False)
-    """The words of one item."""
+    """The number of words of one item."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "num_words", 3 if self.kind is Kind.DTYPE else 1)
 
 
 ONE, LIST, WORDS, COUNT = range(4)
-"""Forms of an operand in words: one word, a list, a fixed number of words above one, a list's length."""
+"""The encodings of an operand: one word, a list, a fixed number of words above one, or the length of a
+list.
+"""
 
 
 @frozen
 class Places:
-    """Where the values of an instruction lie that are asked for most often, as indices into `values`.
+    """The positions of frequently used values of an instruction, as indices into `values`.
 
-    `layout` has the form of each operand in the order of its words, and its value, for a count the list's.
-    `reads` says of each operand that reads registers whether it is a list and whether of argument words.
+    `layout` lists, for each operand in word order, its encoding and the index of its value (for a count, that
+    of the list). `reads` says for each operand that reads registers whether it is a list, and whether it
+    consists of argument words.
     """
 
     layout: tuple[tuple[int, int], ...]
@@ -144,13 +147,13 @@ def _places(operands: tuple[Operand, ...], fields: tuple[Operand, ...]) -> Place
 
 @frozen
 class Spec:
-    """One instruction.
+    """One instruction of an instruction set.
 
-    `operands` are its words after the opcode, in order. `text` is its line in a listing and `python` a call
-    on a builder (the method's name, then its arguments), both with `{operand}` in place of operands;
-    `{operand.value}` is the number itself. `fuel` is what a run with a budget pays for it.
+    `operands` are its words after the opcode, in order. `text` is the template of its line in a listing.
+    `python` is the template of a builder call (the method's name, then its arguments). In both, `{operand}`
+    stands for an operand and `{operand.value}` for its number. `fuel` is its cost in a run with a budget.
 
-    Raises: ValueError for operands that do not fit together: the table is the program's own.
+    Raises: ValueError for operands that do not fit together; the table is part of Heddle's source.
     """
 
     mnemonic: str
@@ -162,7 +165,7 @@ class Spec:
     python: tuple[str, ...] = ()
     fuel: int = 1
     fields: tuple[Operand, ...] = field(init=False, repr=False, compare=False)
-    """The operands that an instruction has a value for: all but counts."""
+    """The operands that have a value in an instruction: all but counts."""
     places: Places = field(init=False, repr=False, compare=False)
     jumps: bool = field(init=False, repr=False, compare=False)
 
@@ -200,12 +203,12 @@ class Spec:
 
     @property
     def num_writes(self) -> int:
-        """The most registers that it can write."""
+        """The maximum number of registers that it writes."""
         return sum(operand.kind is Kind.WRITE for operand in self.fields)
 
     @property
     def is_jump(self) -> bool:
-        """Whether it goes to one place and does nothing else."""
+        """Whether it is an unconditional jump without other effects."""
         kinds = [operand.kind for operand in self.fields]
         return kinds == [Kind.OFFSET] and Effect.ENDS in self.effects
 
@@ -214,11 +217,11 @@ class Spec:
 class InstructionSet:
     """The instructions of one machine.
 
-    `special` names the registers that are not in the register file. `arg_kinds` are the kinds of argument
-    words that the machine knows. `register_text` and `separator` are how its listings write a register and
-    lists.
+    `special` names the registers outside the register file. `arg_kinds` are the kinds of argument words that
+    the machine knows. `register_text` and `separator` are how listings write a register and separate list
+    items.
 
-    Raises: ValueError for an opcode or mnemonic that is taken.
+    Raises: ValueError for an opcode or mnemonic that is used twice.
     """
 
     name: str
@@ -231,7 +234,7 @@ class InstructionSet:
     separator: str = ", "
     by_opcode: Mapping[int, Spec] = field(init=False, repr=False, compare=False)
     max_writes: int = field(init=False, repr=False, compare=False)
-    """The most registers that one instruction writes."""
+    """The maximum number of registers that one instruction writes."""
 
     def __post_init__(self) -> None:
         by_opcode = {spec.opcode: spec for spec in self.instructions}
@@ -248,22 +251,21 @@ class InstructionSet:
 
 @frozen
 class Instruction:
-    """A decoded instruction. `values` belong to `spec.fields`: an int for each operand of one word, a tuple
-    of ints for a list or a dtype.
-    """
+    """A decoded instruction. `values` correspond to `spec.fields`: an int for an operand of one word, a tuple
+    of ints for a list or a dtype."""
 
     spec: Spec
     values: tuple[Any, ...]
 
     def value(self, name: str) -> Any:
-        """The value of an operand by its name."""
+        """Return the value of an operand by name."""
         for operand, value in zip(self.spec.fields, self.values, strict=True):
             if operand.name == name:
                 return value
         raise KeyError(name)
 
     def items(self) -> Iterator[tuple[Operand, Any]]:
-        """Each operand with its value; lists item by item."""
+        """Yield each operand with its value; for lists, once per item."""
         for operand, value in zip(self.spec.fields, self.values, strict=True):
             if operand.is_list:
                 for item in value:

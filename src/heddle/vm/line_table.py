@@ -1,4 +1,4 @@
-"""Line tables: from which places in the user's model each instruction came.
+"""Line tables: the location in the user's model from which each instruction came.
 
 Section `spans` is a sequence of fields; numbers are signed 64-bit words:
 
@@ -12,7 +12,8 @@ Section `spans` is a sequence of fields; numbers are signed 64-bit words:
     groups    for each place that a rewrite made of others: (text of its name, leaves...)
     entries   (instruction, place): leaves are numbered from 0, groups after them
 
-Section `line_table` holds texts only: files from before have it, and programs built by hand.
+The older section `line_table` holds only texts. Old files have it, and so do programs that were built by
+hand.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _VERSION = 1
 _TEXT, _SOURCE, _MODEL = range(3)
 _LEAF_WORDS, _LINE_WORDS, _ENTRY_WORDS = 6, 3, 2
 _MAX_NUMBER = 1 << 31
-"""Lines, columns and instructions are below it."""
+"""Upper limit of line, column and instruction numbers."""
 
 
 def kept_span(span: Span | None) -> Span | None:
-    """A place as a line table keeps it: of a source only the line that it points into, of a rewrite only the
-    original places."""
+    """Return the part of a location that a line table stores: of a source text only the line that it points
+    into, of a rewrite only the original locations."""
     if span is None:
         return None
     found = tuple(dict.fromkeys(_kept_leaf(leaf) for leaf in leaves(span)))
@@ -62,14 +63,15 @@ K = TypeVar("K")
 
 
 class _Numbers(dict[K, int]):
-    """A number for each thing, in the order in which they are first asked for."""
+    """Numbers things in the order in which they are first requested."""
 
     def of(self, key: K) -> int:
         return self.setdefault(key, len(self))
 
 
 def line_table_section(table: LineTable) -> tuple[str, bytes]:
-    """Name and content of the section for a table of kept spans: one of texts only has the older form."""
+    """Return the section name and the content for a table of kept spans. A table of texts only has the older
+    form."""
     if all(isinstance(span, TextSpan) for span in table.values()):
         return "line_table", write_table({pc: span.place() for pc, span in table.items()})
     return "spans", _write_spans(table)
@@ -112,7 +114,8 @@ def _leaf_row(leaf: Span, texts: _Numbers[str], lines: _Numbers[tuple[int, int, 
 
 
 def read_line_table(sections: Mapping[str, Section]) -> dict[int, Span]:
-    """The table of a file; empty where it has none. Raises: FormatError F0106 for a malformed section."""
+    """Read the line table of a file; empty if there is none. Raises: FormatError F0106 for a malformed
+    section."""
     if "spans" in sections:
         return _TableReader(sections["spans"].reader()).table()
     if "line_table" not in sections:

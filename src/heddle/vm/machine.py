@@ -1,7 +1,7 @@
-"""What the machines share: devices and memory, resolved functions, and the loop that runs bytecode.
+"""The base class of machines: devices and memory, resolved functions, and the loop that runs bytecode.
 
-Every call from outside has frames of its own, so a callback may call the machine again, and after an
-exception there is nothing to clean up. Calls between functions of the program do not use Python's stack.
+Every call from outside has its own frames. So a callback may call the machine again, and there is nothing to
+clean up after an exception. Calls between functions of the program do not use Python's stack.
 """
 
 from __future__ import annotations
@@ -76,28 +76,27 @@ from heddle.vm.steps import (
 
 
 class VMInstrumentReturnKind(IntEnum):
-    """What an instrument answers before a call."""
+    """The answer of an instrument before a call."""
 
     NO_OP = 0
     SKIP_RUN = 1
 
 
 MACHINES: dict[type[Executable], type[Machine]] = {}
-"""The machine of each kind of executable."""
+"""The machine class for each kind of executable."""
 
 
 class Machine(StatefulCalls, Watchable):
-    """Runs the bytecode of an executable on devices. Each instruction set has its machine, which says what a
-    row of the function table stands for, and what steps its instructions are.
+    """Runs the bytecode of an executable on devices. Each instruction set has a subclass, which resolves
+    function table rows and defines the steps of its instructions.
 
-    `device` is one or several; a CPU is appended as host where the last is none. `memory_cfg`: None (pooled),
-    "naive", "pooled", or a map from device to one of them. Of an executable with variants, the one that this
-    processor can run best is taken.
+    `device` is one device or several. If the last one is not a CPU, a CPU is appended as host. `memory_cfg`:
+    None (pooled), "naive", "pooled", or a map from device to one of them. If the executable has variants, the
+    best one for this processor is taken.
 
-    Raises: FormatError F0111, F0112 for code that this processor cannot run;
-    UsageError V0303 for arguments of other kinds (TypeError, ValueError or AssertionError as befits);
-    BytecodeError V01.. for a program that breaks a rule; UnresolvedFunctionError V0301 where a callee is
-    missing.
+    Raises: FormatError F0111, F0112 for code that this processor cannot run; UsageError V0303 for invalid
+    arguments (also a TypeError, ValueError or AssertionError); BytecodeError V01.. for a program that breaks
+    a rule; UnresolvedFunctionError V0301 if a callee is missing.
     """
 
     executable_type: ClassVar[type[Executable]]
@@ -143,23 +142,23 @@ class Machine(StatefulCalls, Watchable):
 
     @property
     def host_device(self) -> Device:
-        """The device of the host: the last one."""
+        """The host device: the last device of the machine."""
         return self.devices[-1]
 
     def wait(self) -> None:
-        """Wait for work that calls have left to devices. The host's is done when a call returns."""
+        """Wait for work that calls left pending on devices. Calls on the host leave none."""
         for device in self.devices:
             device.sync()
 
     # Loading
 
     def _function_pool(self) -> list[Any]:
-        """What the rows of the function table stand for."""
+        """Resolve all rows of the function table."""
         rows = enumerate(self.executable.program.functions)
         return [self._pool_entry(number, row) for number, row in rows]
 
     def _pool_entry(self, number: int, row: FunctionRow) -> Any:
-        """What a row stands for: a function from outside, or a closure of bytecode."""
+        """Resolve a row: an external function, or a closure of bytecode."""
         if row.kind is FuncKind.PACKED:
             return self._resolve_packed(row.name)
         if row.num_args == UNDEFINED_ARGS:
@@ -173,7 +172,7 @@ class Machine(StatefulCalls, Watchable):
         if not isinstance(value, Tensor):
             return value
         placement = placement_of(self.executable.program.memory_scopes.get(number, ""))
-        assert placement is not None  # the verifier has seen it
+        assert placement is not None  # verified before
         scope, index = placement
         if index >= len(self.devices):
             raise UsageError(
@@ -198,10 +197,10 @@ class Machine(StatefulCalls, Watchable):
         return self._launched(name, found) if self._has_far_memory and name not in BUILTINS else found
 
     def _launched(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
-        """What calls a kernel of the program: on a device with memory of its own, the device launches it.
-        Which device that is, the executable says; a function from outside is called as it is.
+        """Return a callable for a kernel of the program. If the kernel runs on a device with its own memory,
+        the device launches it; the executable says on which device. External functions are called directly.
 
-        Raises: UsageError V0303 for a device that there is not.
+        Raises: UsageError V0303 for a device that does not exist.
         """
         if self.executable.find_function(name, True) is None:
             return found
@@ -216,11 +215,11 @@ class Machine(StatefulCalls, Watchable):
         return Function(launcher(where, raw_callable(found)), name)
 
     def watching_changed(self) -> None:
-        """An instrument or a watcher came or went."""
+        """Called when an instrument or an observer was added or removed."""
         self._watched = self._instrument is not None or "_run" in self.__dict__
 
     def pool_entry(self, number: int) -> Any:
-        """What a row of the function table stands for."""
+        """Return the object that a row of the function table resolves to."""
         return self._pool[number]
 
     def ensure_linked(self) -> None:
@@ -228,9 +227,8 @@ class Machine(StatefulCalls, Watchable):
             self._link()
 
     def _link(self) -> None:
-        """Decode all functions. With an instrument set, calls go through it: this is the machine's one
-        hook.
-        """
+        """Decode all functions. If an instrument is set, every call goes through it; this is the machine's
+        only hook."""
         self._is_linked = True
         for row in self.executable.program.functions:
             if row.has_bytecode:
@@ -238,18 +236,19 @@ class Machine(StatefulCalls, Watchable):
 
     @abstractmethod
     def _link_function(self, row: FunctionRow, target: LinkedFunction) -> None:
-        """Fill in the steps of a function's instructions."""
+        """Decode a function's instructions to steps."""
 
     def _is_builtin(self, number: int) -> bool:
-        """Whether a row's entry is the machine's own builtin of that name, not a user's override."""
+        """Whether a row resolves to the machine's own builtin and not to a user's override."""
         name = self.executable.program.functions[number].name
         call = raw_callable(self._pool[number])
         return name in BUILTINS and (call.func if isinstance(call, partial) else call) is BUILTINS[name]
 
     def _call_of(self, number: int, num_args: int) -> Callable[..., Any]:
-        """What an instruction calls for a row, with so many operands; what it gives is a runtime value.
+        """Return the callable for call instructions of a row with so many operands. Its result is a runtime
+        value.
 
-        Raises: BytecodeError V0408 for a builtin that does not take so many.
+        Raises: BytecodeError V0408 for a builtin that does not take so many arguments.
         """
         entry, name = self._pool[number], self.executable.program.functions[number].name
         is_builtin = self._is_builtin(number)
@@ -313,7 +312,7 @@ class Machine(StatefulCalls, Watchable):
                         callers.append((function, frame, pc))
                     frame = a.template.copy()
                     frame[: a.num_args] = args
-                    args = ()  # registers alone keep values: what they drop is free
+                    args = ()  # only registers keep values alive, so a dropped value is freed
                     function, code, pc = a, a.steps, 0
                 elif op == LEAVE:
                     value = frame[a]
@@ -339,8 +338,8 @@ class Machine(StatefulCalls, Watchable):
             raise blamed from error
 
     def blame(self, error: Exception, function: LinkedFunction, pc: int) -> Exception:
-        """What to raise for an exception at an instruction: typed where it is no user function's, with its
-        place."""
+        """Return the exception to raise for an exception at an instruction. Its position is added, and it
+        becomes a trap unless it came from a user's function."""
         step = self.executable.program.instruction(function.first + pc)
         number = callee_of(step)
         name = step.spec.mnemonic if number is None else self.executable.program.functions[number].name
@@ -350,7 +349,7 @@ class Machine(StatefulCalls, Watchable):
         return found
 
     def invoke_closure(self, closure: Any, *args: Any) -> Any:
-        """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for something else."""
+        """Call a closure of this machine, or any function. Raises: TrapTypeError V0402 for another value."""
         if isinstance(closure, VMClosure):
             return closure.impl(self, *args)
         if callable(closure):
@@ -360,7 +359,9 @@ class Machine(StatefulCalls, Watchable):
     # Calling from Python
 
     def _closure(self, name: str) -> VMClosure:
-        """A saved closure or a function of the program. Raises: UnknownFunctionError V0301."""
+        """Return a saved call or a function of the program as a closure. Raises: UnknownFunctionError
+        V0301.
+        """
         saved = self._saved.get(name)
         if saved is not None:
             return saved
@@ -380,21 +381,21 @@ class Machine(StatefulCalls, Watchable):
         return (row.num_args, row.param_names) if row is not None else (0, ())
 
     def __getitem__(self, name: str) -> Function:
-        """A callable for a saved closure or a function. Raises: UnknownFunctionError V0301 (an
-        AttributeError).
-        """
+        """Return a callable for a saved call or a function of the program. Raises: UnknownFunctionError V0301
+        (also an AttributeError)."""
         closure = self._closure(name)
         if closure.direct is not None:
             return ProgramFunction(closure.direct, name)
         return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)
 
     def get_function(self, name: str) -> Function:
-        """A function of the program, or a saved one. Raises: UnknownFunctionError V0301."""
+        """Return a callable for a function of the program or a saved call. Raises: UnknownFunctionError
+        V0301."""
         return self[name]
 
     def trim(self) -> None:
-        """Give the unused memory of the machine's allocators back to the system. They serve other machines
-        too."""
+        """Return the unused memory of the machine's allocators to the system. Other machines share these
+        allocators."""
         for allocator in dict.fromkeys(self.allocators):
             allocator.clear()
 
@@ -402,8 +403,9 @@ class Machine(StatefulCalls, Watchable):
         """Call `instrument(func, name, before_run, ret_value, *args)` before and after every call
         instruction.
 
-        Before, an answer of SKIP_RUN leaves the call out and its result is None; after, the answer is
-        ignored. A name stands for a global function that is the instrument. None removes it.
+        If it returns SKIP_RUN before a call, the call is skipped and its result is None. What it returns
+        after a call is ignored. `instrument` may be the name of a global function. None removes the
+        instrument.
         """
         if isinstance(instrument, str):
             instrument = get_global_func(instrument)
@@ -425,9 +427,8 @@ class Machine(StatefulCalls, Watchable):
         return call
 
     def time_evaluator(self, func_name: str, *options: Any, **named: Any) -> Callable[..., BenchmarkResult]:
-        """A function that times `func_name`: a function, a saved name, or `"invoke_stateful"` (given a
-        name). The options are those of `Module.time_evaluator`.
-        """
+        """Return a function that times `func_name`: a function, a saved call, or `"invoke_stateful"` (which
+        then takes a function name). The options are those of `Module.time_evaluator`."""
         return self.module.time_evaluator(func_name, *options, **named)
 
 

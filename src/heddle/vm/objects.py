@@ -1,4 +1,4 @@
-"""What both machines share: closures, and the error of a program that breaks its instruction set's rules."""
+"""Closures, and the error for invalid bytecode, which all machines share."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from heddle.support.diagnostics import VerifyError
 
 
 class BytecodeError(VerifyError, RuntimeError):
-    """Bytecode that breaks a rule of its instruction set."""
+    """Bytecode breaks a rule of its instruction set."""
 
 
 class VMClosure:
-    """A function of a program, perhaps with its last parameters bound. `impl` takes the machine first.
+    """A function of a program, possibly with its last parameters bound. `impl` takes the machine as first
+    argument.
 
-    Called through a machine: `vm.invoke_closure(closure, *args)`. Where the function is bytecode, `target` is
-    what the machine runs for it, with `bound` after the arguments; machines use them to enter it without
-    recursion. `direct` is machine code that knows its machine.
+    Call it through a machine: `vm.invoke_closure(closure, *args)`. If the function is bytecode, the machine
+    enters `target` without recursion and passes `bound` after the arguments. `direct` is machine code that
+    already knows its machine.
     """
 
     __slots__ = ("__weakref__", "bound", "direct", "func_name", "impl", "target")

@@ -1,4 +1,4 @@
-"""Where a machine's values live: its devices, and the allocator of each."""
+"""The devices of a machine, and the allocator of each device."""
 
 from __future__ import annotations
 
@@ -20,22 +20,21 @@ MemoryConfig = str | Mapping[Device, str] | None
 
 
 class MemoryKindError(UsageError, AssertionError):
-    """A memory configuration that names an unknown kind of allocator."""
+    """A memory configuration names an unknown kind of allocator."""
 
 
 class MachineTypeError(UsageError, TypeError):
-    """An argument of the machine that is of another type."""
+    """An argument of the machine has the wrong type."""
 
 
 def placement_text(scope: str, device_index: int) -> str:
-    """How the table of memory scopes says where a constant lies: `"global@1"` for `devices[1]`, no number
-    for the first.
-    """
+    """Return the entry in the table of memory scopes for the device of a constant: `"global@1"` for
+    `devices[1]`, without a number for the first device."""
     return f"{scope}@{device_index}" if device_index else scope
 
 
 def placement_of(text: str) -> tuple[str, int] | None:
-    """Scope and device number of such a text; None where it is malformed."""
+    """Parse such an entry to scope and device number; None if it is malformed."""
     scope, mark, number = text.partition("@")
     if not mark:
         return scope, 0
@@ -43,26 +42,26 @@ def placement_of(text: str) -> tuple[str, int] | None:
 
 
 KERNEL_DEVICE_PREFIX = "device."
-"""Metadata of an executable: with a kernel's name, the number of the machine's device that runs it where that
-is not the first; -1 is the host."""
+"""Prefix of metadata entries that map a kernel's name to the number of the machine's device that runs it, if
+it is not the first one; -1 is the host."""
 
 
 def is_device_number(text: str, count: int) -> bool:
-    """Whether a text is the number of one of `count` devices, or -1."""
+    """Whether a text is -1 or the number of one of `count` devices."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 10
     return text == "-1" or (is_number and int(text) < count)
 
 
 def launcher(where: Device, kernel: Callable[..., Any]) -> Callable[..., Any]:
-    """What launches a kernel on a device."""
+    """Return a function that launches a kernel on a device."""
     launch, number = where.api.launch, where.device_id
     return lambda *args: launch(number, kernel, args, DEFAULT_STREAM)
 
 
 def with_host(device: Device | Sequence[Device]) -> list[Device]:
-    """The machine's devices; the last one is the host, which holds the shape heap.
+    """Return the machine's devices. The last one is the host, which holds the shape heap.
 
-    Raises: MachineTypeError V0303 for something that is no device.
+    Raises: MachineTypeError V0303 for a value that is not a device.
     """
     devices = (
         [device] if isinstance(device, Device) else list(device) if isinstance(device, (list, tuple)) else []
@@ -73,9 +72,8 @@ def with_host(device: Device | Sequence[Device]) -> list[Device]:
 
 
 class MachineMemory:
-    """Which allocator serves a device: pooled, unless the configuration says otherwise.
-
-    One that `poisons` uses the kind for finding faults, whatever is configured.
+    """The allocator of each device: "pooled" unless the configuration names another kind. With `poisons`,
+    every device uses the "poisoned" kind.
 
     Raises: MemoryKindError V0303 for an unknown kind, MachineTypeError V0303 for another configuration.
     """
@@ -100,14 +98,14 @@ class MachineMemory:
             self._kinds, self._default = {}, POISONED
 
     def allocator_of(self, device: Device) -> Allocator:
-        """Raises: UsageError U0202 for a device that cannot be reached."""
+        """Return the allocator of a device. Raises: UsageError U0202 if the device cannot be reached."""
         return allocator_for(device, self._kinds.get(device, self._default))
 
     def tensor_of(self, values: np.ndarray[Any, Any]) -> Tensor:
-        """A tensor with these values on the host's first device."""
+        """Return a tensor with these values on the host."""
         made = allocated(self.allocator_of(cpu(0)), layout_of(values.shape), dtype_of(values.dtype))
         return made.copyfrom(values)
 
 
 NO_MEMORY = MachineMemory(None)
-"""What builtins allocate from that no machine calls."""
+"""The allocators of builtins that are called without a machine."""

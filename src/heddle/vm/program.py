@@ -1,4 +1,4 @@
-"""What an executable holds: the function table, the constants, the code, and where the code came from."""
+"""The contents of an executable: function table, constants, code, and source locations."""
 
 from __future__ import annotations
 
@@ -12,14 +12,13 @@ from heddle.vm.encode import decode
 from heddle.vm.isa import FuncKind, Instruction, InstructionSet
 
 CHECKS_LIFETIMES = "checks_lifetimes"
-"""The metadata entry ("yes") of programs that are run with checks of lifetimes."""
+"""The metadata entry ("yes") of programs that run with lifetime checks."""
 
 
 @frozen
 class FunctionRow:
-    """A row of the function table. Instructions are `start` up to `end`; both are 0 for functions without
-    bytecode.
-    """
+    """A row of the function table. Its instructions are `start` up to `end`, exclusive; both are 0 for
+    functions without bytecode."""
 
     kind: FuncKind
     name: str
@@ -31,14 +30,15 @@ class FunctionRow:
 
     @property
     def has_bytecode(self) -> bool:
-        """Compiled functions may keep the bytecode they were made from: instruments and debuggers run it."""
+        """Whether the row has bytecode. Compiled functions may keep the bytecode from which they were made,
+        for instruments and debuggers."""
         return self.end > self.start
 
 
 @frozen
 class Program:
-    """What an executable holds, in the instructions of `isa`. `line_table` maps instructions to the places
-    they came from; `memory_scopes` maps constants to the memory they belong in; `metadata` is free-form."""
+    """The contents of an executable, in the instructions of `isa`. `line_table` maps instructions to source
+    locations. `memory_scopes` maps constants to memory scopes. `metadata` holds texts by name."""
 
     isa: InstructionSet
     functions: tuple[FunctionRow, ...]
@@ -50,5 +50,5 @@ class Program:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
     def instruction(self, index: int) -> Instruction:
-        """The instruction of a number, decoded."""
+        """Decode the instruction with this number."""
         return decode(self.isa, self.words, self.offsets[index])[0]

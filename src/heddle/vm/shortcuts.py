@@ -1,12 +1,12 @@
-"""Quicker forms of frequent instructions, chosen when bytecode is linked.
+"""Faster forms of frequent instructions, chosen when bytecode is decoded.
 
     null_value                        (CLEAR, None, None, dst)        frame[dst] = None
     alloc_storage of a constant size  (DO0, lend, None, dst)          frame[dst] = lend()
     alloc_tensor of a constant shape  (DO1, place, storage, dst)      frame[dst] = place(frame[storage])
     other calls with one operand      (DO1, f, operand, dst)
 
-They do what the builtins do; where something is wrong the builtin itself is called and says what. Machines
-that are watched run the plain form.
+They behave like the builtins. On failure they call the builtin, which raises the error. Machines that are
+observed use the plain form.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _MAX_BYTES = 1 << 56
 def shortcut(
     call: Callable[..., Any], operands: Sequence[Any], allocators: Sequence[Allocator]
 ) -> tuple[int, Callable[..., Any] | None] | None:
-    """The quicker form of a call of a builtin or kernel: DO0 or DO1 with what to call, or CLEAR.
+    """Return the faster form of a call of a builtin or kernel: DO0 or DO1 with the callable, or CLEAR.
 
-    `operands` are the values that are known, UNKNOWN elsewhere. The operand of DO1 is the first.
+    `operands` are the values that are known, UNKNOWN elsewhere. The operand of DO1 is the first one.
     """
     if call is null_value:
         return CLEAR, None

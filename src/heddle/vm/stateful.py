@@ -1,4 +1,4 @@
-"""Calls in steps: bind arguments, run, fetch results; and functions saved with their arguments."""
+"""Stateful calls: bind arguments, run, fetch results; and functions that are saved with their arguments."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _UNCHANGED = (Tensor, Shape, Array, Map, str, Function, VMClosure, Device, DataT
 
 
 class ArgumentCountError(UsageError, AssertionError):
-    """A saved call with too few or too many arguments."""
+    """A saved call has too few or too many arguments."""
 
 
 def convert_argument(value: Any) -> Any:
-    """The value that `save_function` and `set_input` bind: numbers become 0-d tensors (int32, float32).
+    """Convert an argument of `save_function` or `set_input`. Numbers become 0-d tensors (int32, float32).
 
     Raises: TrapTypeError V0303 for a value of another kind.
     """
@@ -54,7 +54,7 @@ def convert_argument(value: Any) -> Any:
 
 
 class StatefulCalls(ABC):
-    """The part of a machine that remembers: saved calls, bound inputs, outputs."""
+    """The stateful part of a machine: saved calls, bound inputs, outputs."""
 
     devices: list[Device]
     memory: MachineMemory
@@ -70,7 +70,7 @@ class StatefulCalls(ABC):
 
     @abstractmethod
     def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
-        """How many arguments a function takes, and their names where they were recorded."""
+        """Return the number of parameters of a function, and their names if they were recorded."""
 
     def _on_device(self, value: Any) -> Any:
         if isinstance(value, Tensor):
@@ -81,7 +81,8 @@ class StatefulCalls(ABC):
         return Array(map(self._on_device, value)) if isinstance(value, Array) else value
 
     def _bind(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-        """Arguments in the order of the parameters, positional ones in the slots that keywords leave."""
+        """Return the arguments in parameter order. Positional arguments fill the parameters that keywords
+        leave."""
         if not kwargs:
             return [self._on_device(convert_argument(arg)) for arg in args]
         _, names = self._parameters(name)
@@ -99,16 +100,17 @@ class StatefulCalls(ABC):
         return [self._on_device(convert_argument(value)) for value in ordered]
 
     def saved_names(self) -> tuple[str, ...]:
-        """Names of the calls that were saved."""
+        """The names of the saved calls."""
         return tuple(self._saved)
 
     def save_function(
         self, func_name: str, saved_name: str, *args: Any, include_return: bool = True, **kwargs: Any
     ) -> None:
-        """Keep `func_name` with its arguments bound; `vm[saved_name]()` runs it. Without `include_return` the
-        result is dropped. A saved name is replaced.
+        """Save a call of `func_name` with its arguments; `vm[saved_name]()` runs it. Without `include_return`
+        its result is dropped. A saved call of the same name is replaced.
 
-        Raises: UnknownFunctionError V0301 (a ValueError); ArgumentCountError V0302 (an AssertionError).
+        Raises: UnknownFunctionError V0301 (also a ValueError); ArgumentCountError V0302 (also an
+        AssertionError).
         """
         impl = self._closure(func_name).impl
         bound = self._bind(func_name, args, kwargs)
@@ -122,10 +124,10 @@ class StatefulCalls(ABC):
         self._saved[saved_name] = VMClosure(saved_name, run)
 
     def set_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
-        """Bind the arguments of the next `invoke_stateful`. Tensors that are on the machine's device are not
-        copied.
+        """Bind the arguments of the next `invoke_stateful`. Tensors that are already on the machine's device
+        are not copied.
 
-        Raises: UnknownFunctionError V0301; Trap V0302 for a wrong number.
+        Raises: UnknownFunctionError V0301; Trap V0302 for a wrong number of arguments.
         """
         expected, names = self._parameters(func_name)
         bound = self._bind(func_name, args, kwargs)
@@ -137,13 +139,14 @@ class StatefulCalls(ABC):
         self._inputs[func_name] = bound
 
     def set_input_with_param_module(self, func_name: str, *args: Any) -> None:
-        """As `set_input`; the last argument is a module whose function `get_params` gives the last value."""
+        """Like `set_input`. The last argument is a module; its function `get_params` returns the last value
+        to bind."""
         self.set_input(func_name, *args[:-1], args[-1]["get_params"]())
 
     def invoke_stateful(self, func_name: str) -> None:
-        """Run a function on its bound inputs and keep the result.
+        """Run a function on its bound inputs and keep the result for `get_outputs`.
 
-        Raises: UnknownFunctionError V0301; TrapValueError V0304 without `set_input`.
+        Raises: UnknownFunctionError V0301; TrapValueError V0304 without a previous `set_input`.
         """
         closure = self._closure(func_name)
         bound = self._inputs.get(func_name)
@@ -171,12 +174,13 @@ class StatefulCalls(ABC):
         return value
 
     def get_output_arity(self, func_name: str, *path: int) -> int:
-        """The length of the tuple at `path`, or -1 where there is no tuple."""
+        """Return the length of the tuple at index path `path` of the result, or -1 if that is not a tuple."""
         value = self._output(func_name, path)
         return len(value) if isinstance(value, Array) else -1
 
     def get_output(self, func_name: str, *path: int) -> Any:
-        """The value at `path`, no tuple. Raises: TrapValueError V0304, V0306; TrapIndexError V0306."""
+        """Return the value at index path `path` of the result; it must not be a tuple. Raises: TrapValueError
+        V0304, V0306; TrapIndexError V0306."""
         value = self._output(func_name, path)
         if isinstance(value, Array):
             raise TrapValueError(
@@ -185,17 +189,18 @@ class StatefulCalls(ABC):
         return value
 
     def get_outputs(self, func_name: str) -> Any:
-        """The result of the last `invoke_stateful`; tuples come as Python tuples. Raises: TrapValueError
-        V0304.
-        """
+        """Return the result of the last `invoke_stateful`; tuples become Python tuples. Raises:
+        TrapValueError V0304 if there is none."""
         return _as_tuples(self._output(func_name, ()))
 
     def get_function_arity(self, func_name: str) -> int:
-        """How many parameter names were recorded."""
+        """Return the number of recorded parameter names of a function."""
         return len(self._parameters(func_name)[1])
 
     def get_function_param_name(self, func_name: str, index: int) -> str:
-        """The name of a parameter by its number. Raises: UnknownFunctionError V0301, TrapIndexError V0306."""
+        """Return the name of a parameter by index. Raises: UnknownFunctionError V0301, TrapIndexError
+        V0306.
+        """
         names = self._parameters(func_name)[1]
         if not 0 <= index < len(names):
             raise TrapIndexError(

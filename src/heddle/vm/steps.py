@@ -33,12 +33,12 @@ from heddle.vm.program import FunctionRow
 DO, ENTER, TAIL, INVOKE, INVOKE_LAST, LEAVE, JUMP, TEST, CLEAR, DO0, DO1, COMPARE = range(12)
 Step = tuple[int, Any, Any, int]
 UNKNOWN = object()
-"""Stands for an operand whose value is not known when bytecode is linked: a register."""
+"""Stands for an operand whose value is not known at decoding time: a register."""
 
 
 class LinkedFunction:
-    """A function of the program, ready to run. `first` is its first instruction's number in the program;
-    `code` has a step for each instruction in its plain form, `steps` in its quickest."""
+    """A decoded function of the program. `first` is the number of its first instruction in the program.
+    `code` has one step per instruction in the plain form, `steps` in the fastest form."""
 
     __slots__ = ("code", "first", "name", "num_args", "param_names", "steps", "template")
 
@@ -53,7 +53,7 @@ class LinkedFunction:
 
 
 def getter(slots: Sequence[int]) -> Callable[[list[Any]], Any]:
-    """What takes the operands out of a frame, as something to be unpacked."""
+    """Return a function that fetches the operands from a frame, as a sequence to unpack."""
     if len(slots) > 1:
         return itemgetter(*slots)
     return itemgetter(slice(slots[0], slots[0] + 1) if slots else slice(0, 0))

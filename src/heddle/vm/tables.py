@@ -1,4 +1,4 @@
-"""Tables of texts as an executable stores them: by name, or by number."""
+"""Tables of texts in stored executables: by name or by number."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _CALLEES = (FuncKind.VM, FuncKind.VMTIR)
 
 
 def tail_calls(program: Program, row: FunctionRow) -> frozenset[int]:
-    """The tail calls of a function, counted from its first instruction."""
+    """Return the tail calls of a function, numbered from its first instruction."""
     code = [program.instruction(index) for index in range(row.start, row.end)]
     returned: dict[int, int | None] = {}
     found = set()
@@ -36,7 +36,7 @@ def tail_calls(program: Program, row: FunctionRow) -> frozenset[int]:
 
 
 def _enters(program: Program, step: Instruction) -> bool:
-    """Whether an instruction may go on in a function of the program: it names one, or calls a closure."""
+    """Whether an instruction may enter a function of the program: it names one, or it calls a closure."""
     number = callee_of(step)
     if number is None:
         return Effect.CALLS in step.spec.effects
@@ -52,8 +52,8 @@ def _written(program: Program, step: Instruction) -> int | None:
 def _returned_from(
     program: Program, code: list[Instruction], pc: int, known: dict[int, int | None]
 ) -> int | None:
-    """The register whose value is what the function returns from `pc` on, where nothing else happens. Found
-    once for each instruction, from the return back."""
+    """Return the register whose value the function returns if execution continues at `pc` without other
+    effects. The results are cached per instruction."""
     path = []
     while pc not in known:
         path.append(pc)
@@ -74,14 +74,14 @@ def _returned_from(
 
 
 def _only_moves(program: Program, step: Instruction) -> bool:
-    """Whether an instruction copies or clears a register and does nothing else."""
+    """Whether an instruction only copies or clears a register."""
     number = callee_of(step)
     is_builtin = number is not None and program.functions[number].name in (_CLEAR, _COPY)
     return is_builtin or Effect.MOVES in step.spec.effects
 
 
 def _before(program: Program, step: Instruction, register: int | None) -> int | None:
-    """Where the value that is in `register` after a clear, copy or jump was before it."""
+    """Return the place, before a clear, copy or jump, of the value that is in `register` afterwards."""
     if register is None or register not in registers_written(step):
         return register
     number = callee_of(step)
@@ -98,7 +98,8 @@ def _before(program: Program, step: Instruction, register: int | None) -> int | 
 
 
 def tail_cycles(program: Program) -> list[int]:
-    """A number for each function: equal for those that lead to each other through tail calls.
+    """Return a number for each function. Functions that can reach each other through tail calls have the same
+    number.
 
     Source: Tarjan, Depth-first search and linear graph algorithms, 1972; without recursion.
     """

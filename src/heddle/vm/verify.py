@@ -1,16 +1,16 @@
-"""What bytecode must satisfy before it runs. Each finding names the function, the instruction and the word.
+"""Verify bytecode before it runs. Each finding names the function, the instruction and the word.
 
-Rules: rows name disjoint, in-range stretches of code (V0109); every instruction decodes and the offset list
-is exactly where instructions start (V0101, V0102); registers, constants and functions are in range (V0103 to
-V0105) and of known kinds (V0111); numbers and dtypes are such as the table allows (V0113); jumps stay inside
-their function (V0106) and its last instruction does not fall through (V0110); on every path a register is
-written before it is read (V0107: a forward analysis whose state is the set of registers written for certain,
-met by intersection); calls of the program's own functions have the right number of arguments (V0108). What a
-builtin or kernel makes of its arguments is its own check at run time.
+Rules: rows name disjoint, in-range stretches of code (V0109); every instruction decodes, and the offset list
+says exactly where instructions start (V0101, V0102); registers, constants and functions are in range (V0103
+to V0105) and of known kinds (V0111); numbers and dtypes are those that the table allows (V0113); jumps stay
+inside their function (V0106) and its last instruction does not fall through (V0110); on every path a register
+is written before it is read (V0107: a forward data-flow analysis; the state is the set of registers that are
+definitely written, joined by intersection); calls of the program's own functions have the right number of
+arguments (V0108). Builtins and kernels check their arguments themselves at run time.
 
-A program cannot make its verification, or the machine that runs it, costly: registers are counted over all
-functions (V0109), findings beyond `MAX_FINDINGS` are left out, and the analysis of V0107 keeps sets of
-registers at jump targets only and refuses a program for which it would need many more of them than it has
+A hostile program cannot make verification or execution expensive: registers are counted over all functions
+(V0109), and only the first `MAX_FINDINGS` findings are reported. The analysis of V0107 stores sets of
+registers at jump targets only. It rejects a program that would need many more such sets than it has
 instructions (V0112).
 """
 
@@ -64,18 +64,18 @@ _READ, _WRITE, _ARGUMENT, _OFFSET = Kind.READ, Kind.WRITE, Kind.ARGUMENT, Kind.O
 _FUNCTION, _CALLEE, _CONSTANT, _DTYPE = Kind.FUNCTION, Kind.CALLEE, Kind.CONSTANT, Kind.DTYPE
 MAX_FINDINGS = 100
 WORK_AT_LEAST, WORK_PER_INSTRUCTION = 1 << 20, 256
-"""64-bit words of register sets that the analysis of a program may go through."""
+"""The budget of the analysis of a program, in 64-bit words of register sets."""
 
 
 def check_program(program: Program) -> None:
-    """Raises: BytecodeError with all findings of `verify_program`, if there are any."""
+    """Verify a program. Raises: BytecodeError with all findings of `verify_program`, if there are any."""
     findings = verify_program(program)
     if findings:
         raise BytecodeError(findings)
 
 
 def verify_program(program: Program) -> list[Diagnostic]:
-    """The findings, in the order of the code. Later rules are checked where earlier ones hold."""
+    """Return the findings in code order. Later rules are checked only if earlier ones hold."""
     return list(islice(_findings(program), MAX_FINDINGS))
 
 
@@ -270,7 +270,7 @@ def _dtype_problem(operand: Operand, words: tuple[int, int, int]) -> Iterator[tu
 
 @dataclass(slots=True)
 class _Block:
-    """Instructions between jump targets: what they write, as a set of bits, and where control goes after."""
+    """A basic block: the registers that it writes, as a bit set, and its successors."""
 
     start: int
     end: int
@@ -279,7 +279,7 @@ class _Block:
 
 
 def _blocks(row: FunctionRow, instructions: list[Instruction]) -> dict[int, _Block]:
-    """The blocks of a function by their first instruction."""
+    """Return the basic blocks of a function by their first instruction."""
     body = range(row.start, row.end)
     jumps = [index for index in body if instructions[index].spec.jumps]
     targets = {index + offset for index in jumps for offset in jump_offsets(instructions[index])}
@@ -303,9 +303,12 @@ def _blocks(row: FunctionRow, instructions: list[Instruction]) -> dict[int, _Blo
 def _check_definite_writes(
     program: Program, row: FunctionRow, instructions: list[Instruction], budget: list[int]
 ) -> Iterator[Diagnostic]:
-    """Sets of registers are ints, a bit a register. The state at a block only ever loses bits: it ends.
-    Blocks wait in the order of the code, so that where paths meet, all that come from above have come: a
-    chain of branches is gone through once. `budget` holds the words of sets that may still be touched.
+    """Check that registers are written before they are read (V0107).
+
+    A set of registers is an int with one bit per register. The state of a block only loses bits, so the
+    analysis terminates. Blocks are processed in code order: where paths join, all paths from above have been
+    processed, so a chain of branches needs one pass. `budget` is the number of set words that may still be
+    processed.
     """
     blocks = _blocks(row, instructions)
     written: dict[int, int] = {row.start: (1 << row.num_args) - 1}

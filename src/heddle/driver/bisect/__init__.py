@@ -1,4 +1,4 @@
-"""`heddle bisect`: where a wrong number comes from, and a bundle that shows it elsewhere."""
+"""`heddle bisect`: find the cause of a wrong result, and write a bundle that reproduces it."""
 
 from heddle.driver.bisect.bisect import BisectOptions, Finding, bisect
 from heddle.driver.bisect.bundle import replay

@@ -1,4 +1,4 @@
-"""From a model and a difference to the node, the pass and the kernel."""
+"""Bisect a model whose outputs differ from a reference, down to the node, the pass and the kernel."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from heddle.support.diagnostics import UsageError
 from heddle.support.frozen import frozen
 
 ENGINES = ("onnxruntime", "interpreter")
-"""Whose outputs are right: ONNX Runtime's, or those of Heddle's graph interpreter."""
+"""The reference engine: ONNX Runtime, or Heddle's graph interpreter."""
 
 
 @frozen
 class BisectOptions:
-    """`given` are arrays by input name, `dims` values of free dimensions; others are made up from `seed`."""
+    """Options of `bisect`. `given` are arrays by input name; `dims` are values of free dimensions; the other
+    inputs are random, from `seed`."""
 
     against: str = "onnxruntime"
     function: str = "main"
@@ -41,9 +42,10 @@ class BisectOptions:
 
 @dataclass(slots=True)
 class Finding:
-    """What was found: `fault` of the whole model in a line (empty where the engines agree, and then nothing
-    else), the nodes of the smallest part that shows it, as operators with the names of their results, the
-    stage, and that part: `case`, and `part` as an ONNX model where it is from one."""
+    """The result of `bisect`. `fault` is a one-line description of the fault of the whole model. If it is
+    empty, the engines agree, and all else is empty too. Then: the nodes of the smallest failing part
+    (operators and the names of their results), the stage, and that part as `case`, and as an ONNX model in
+    `part` if it comes from one."""
 
     fault: str
     nodes: list[str] = field(default_factory=list)
@@ -52,7 +54,7 @@ class Finding:
     part: Any = None
 
     def text(self) -> str:
-        """A report of some lines."""
+        """Return a report of several lines."""
         if not self.fault:
             return "the engines agree: there is nothing to look for"
         lines = [f"found: {self.fault}"]
@@ -69,12 +71,12 @@ class Finding:
 
 
 def bisect(text: str, options: BisectOptions, progress: Callable[[str], None] = lambda _: None) -> Finding:
-    """Look for the node, the pass and the kernel that make a model's outputs differ from another engine's.
+    """Find the node, the pass and the kernel that make a model's outputs differ from another engine's.
 
-    `text` is a model as `heddle run` takes it, not compiled. Differences within the tolerances of
-    `heddle run --compare` are none.
+    `text` is an uncompiled model in a form that `heddle run` accepts. Differences within the tolerances of
+    `heddle run --compare` do not count.
 
-    Raises: UsageError D0402 for an engine that cannot run the model, D1001 for inputs that are no arrays; as
+    Raises: UsageError D0402 for an engine that cannot run the model, D1001 for inputs that are not arrays; as
     `heddle run` for the model and its inputs; MissingDependencyError D0401.
     """
     if options.against not in ENGINES:

@@ -1,4 +1,5 @@
-"""What shows a fault elsewhere: the part of the model, its inputs, what it should give, and how to run it.
+"""Bundles that reproduce a fault on another machine: the failing part of the model, its inputs, the expected
+outputs, and how to run it.
 
 A bundle is a zip file. `heddle replay` runs it on any machine and says whether the fault is still there.
 
@@ -47,12 +48,12 @@ DAMAGED = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
     *(LookupError, ValueError, TypeError, OverflowError, MemoryError, TokenError),
 )
-"""What the readers of a bundle's parts raise where these are damaged."""
+"""Exceptions of the readers of a bundle's parts for damaged data."""
 _PACKAGES = ("numpy", "ml_dtypes", "onnx", "onnxruntime")
 
 
 def write_bundle(path: Path, finding: Finding) -> None:
-    """Write what was found. Raises: UsageError S0101 where the path cannot be written."""
+    """Write a bundle. Raises: UsageError S0101 if the path cannot be written."""
     case, stage = finding.case, finding.stage
     assert case is not None
     setup = case.setup
@@ -92,12 +93,13 @@ def write_bundle(path: Path, finding: Finding) -> None:
 
 
 def replay(path: Path, target: str | None = None, trust: bool = False) -> tuple[str, dict[str, Any]]:
-    """Run a bundle: what is wrong now, empty where nothing is, and what `bundle.json` tells. `target` is
-    another target than the bundle's. A module in it may compute and nothing else, unless `trust` says so.
+    """Run a bundle. Return the fault that is still there ("" if none), and the contents of `bundle.json`.
 
-    Raises: UsageError S0102 where it cannot be read, S0401 for a module that asks for more than computing,
-    S0601 for more than the limit `message_bytes`, D0201 to D0203 for arrays that are not those of the model;
-    FormatError D1002 for what is no bundle; what importing raises.
+    `target` overrides the bundle's target. A module in the bundle may only compute, unless `trust` is True.
+
+    Raises: UsageError S0102 if it cannot be read, S0401 for a module that needs more capabilities than
+    computing, S0601 above the limit `message_bytes`, D0201 to D0203 for arrays that do not match the model;
+    FormatError D1002 for a file that is not a bundle; the errors of importers.
     """
     try:
         case, facts = _read(path, target, trust)

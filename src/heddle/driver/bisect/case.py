@@ -1,4 +1,4 @@
-"""What is looked at: a program, its inputs, and the outputs that it should have."""
+"""Bisection cases: a program, its inputs, and the expected outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from heddle.vm.relax import VirtualMachine
 
 @frozen
 class Setup:
-    """What programs are compiled with. `exec_mode`: "compiled" or "bytecode"."""
+    """How programs are compiled. `exec_mode`: "compiled" or "bytecode"."""
 
     target: Target
     exec_mode: str = "compiled"
@@ -35,7 +35,7 @@ class Setup:
 
 @frozen
 class Case:
-    """A module, the arguments of a function of it in order, and the outputs that another engine gave."""
+    """A module, the arguments of one of its functions in order, and the outputs of the reference engine."""
 
     mod: IRModule
     arrays: tuple[Array, ...]
@@ -48,7 +48,8 @@ class Case:
         return function_signature(self.mod[self.setup.function])
 
     def fault_of(self, run: Callable[[], Sequence[Array]]) -> str:
-        """What is wrong with what a run gives, in a line: a code, or what differs; else nothing."""
+        """Return a one-line description of a run's fault: an error code, or the difference; "" if there is
+        none."""
         outputs, failure = attempt(run)
         if outputs is None:
             return failure
@@ -63,7 +64,7 @@ class Case:
 
 
 def attempt(run: Callable[[], Sequence[Array] | None]) -> tuple[Sequence[Array] | None, str]:
-    """What a run gives, or nothing and why it failed, in a line."""
+    """Return the result of a run; if it fails, None and a one-line description of the error."""
     try:
         return run(), ""
     except HeddleError as error:
@@ -111,5 +112,6 @@ def fault(case: Case, exec_mode: str | None = None) -> str:
 
 
 def kind_of(text: str) -> str:
-    """What is the same fault in smaller programs: the code, or that something differs."""
+    """Return what identifies the same fault in smaller programs: the error code, or the fact that outputs
+    differ."""
     return text.split(":")[0] if text[:1].isupper() and ":" in text else "differs" if text else ""

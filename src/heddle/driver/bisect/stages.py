@@ -1,9 +1,9 @@
-"""The pass, or the part of the compiler, behind which a program computes something else.
+"""Find the pass, or the part of the compiler, after which a program computes wrong outputs.
 
-A graph can be interpreted after each pass that works on it, and its loop functions with it; so the first pass
-is looked for behind which the outputs are wrong. Where none is, the kernels are: each is compiled alone, and
-run on what the interpreter gave it. Where they are right too, it is what comes after the kernels: the passes
-that plan memory, or the machine.
+A graph can be interpreted after each pass that changes it, together with its loop functions. So the first
+pass is searched after which the outputs are wrong. If there is none, each kernel is compiled alone and run on
+the inputs that it has in the interpreter. If the kernels are right too, the fault is in the later parts: the
+passes that plan memory, or the machine.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ IMPORT, MACHINE, CODE = "import", "machine", "code generation"
 
 @dataclass(slots=True)
 class Stage:
-    """Where outputs become wrong. `name` is a pass or one of IMPORT, CODE, MACHINE; `kernel` the loop
-    function that it was wrong for. `before` and `after` are texts of what it changed."""
+    """The stage at which outputs become wrong. `name` is a pass, or one of IMPORT, CODE, MACHINE. `kernel` is
+    the loop function that became wrong. `before` and `after` are the texts before and after the change."""
 
     name: str
     kernel: str = ""

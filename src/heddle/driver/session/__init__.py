@@ -1,4 +1,5 @@
-"""`heddle.Session`: a model that many threads ask. Compiled once, with a bounded pool of machines."""
+"""`heddle.Session`: serve a model to many threads. The model is compiled once and runs on a bounded pool of
+machines."""
 
 from heddle.driver.session.batching import Batching
 from heddle.driver.session.metrics import LatencySummary, SessionMetrics

@@ -1,7 +1,7 @@
-"""Requests that wait together run together: rows of several requests become one call.
+"""Batching: waiting requests are joined along their first axis and run as one call.
 
-A batch is taken when a machine is free to run it, so while all machines are busy the next batch grows by
-itself. Beyond that the first request of a batch waits for others at most `max_delay_s`.
+A batch is taken when a machine is free, so batches grow while all machines are busy. In addition, the first
+request of a batch waits for others for at most `max_delay_s`.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ from heddle.support.frozen import frozen
 class Batching:
     """How requests may be joined along their first axis.
 
-    `max_rows` is the most rows of a call, `max_delay_s` the longest that a request waits for others, in
-    seconds. `dim` is the symbolic dimension that counts rows; by default that of the first axis of the first
-    input. A row's result must not depend on other rows: this is for the user to know.
+    `max_rows` is the maximum number of rows of a call. `max_delay_s` is the maximum time in seconds that a
+    request waits for others. `dim` is the symbolic dimension that counts rows; the default is that of the
+    first axis of the first input. The user must ensure that the result of a row does not depend on other
+    rows.
 
     Raises: UsageError D0804 for values that are not positive.
     """
@@ -50,8 +51,8 @@ class Batching:
 
 
 def check_batching(batching: Batching, signature: Signature) -> None:
-    """Raises: UsageError D0804 where rows cannot be told apart: an input or output whose first axis is not
-    the batch's dimension, or which has that dimension elsewhere, too."""
+    """Check that a program can be batched. Raises: UsageError D0804 if the first axis of an input or output
+    is not the batch dimension, or if that dimension occurs elsewhere too."""
     if not signature.inputs:
         raise UsageError(D0804, "a program without inputs has no rows to join")
     first = signature.inputs[0].shape or (None,)

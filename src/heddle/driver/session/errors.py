@@ -1,4 +1,4 @@
-"""What a session refuses."""
+"""Errors of sessions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from heddle.support.diagnostics import HeddleError, Trap, UsageError
 
 
 class SessionTimeoutError(HeddleError, TimeoutError):
-    """A request whose time was over before its result was there."""
+    """The result of a request was not ready within the timeout."""
 
 
 class SessionClosedError(UsageError):
-    """A request to a session that is closed."""
+    """The session is closed."""
 
 
 class SessionMemoryError(Trap, MemoryError):
-    """A request that needs more memory than the session may take."""
+    """A request needs more memory than the session may use."""

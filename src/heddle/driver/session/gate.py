@@ -1,7 +1,7 @@
-"""Who may run: a gate lets requests in by turns, while there is a machine and memory for them.
+"""Admission control of a session: requests enter in order of arrival, as machines and memory become free.
 
-Requests wait in one line. The first of them goes in as soon as both suffice; nobody passes it, so a request
-that needs much waits no longer than those before it run.
+Requests wait in one queue. The first one enters as soon as there is both a machine and enough memory for it.
+No request overtakes another, so a large request waits only for the requests before it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a session has done: counters, and latencies in classes."""
+"""Metrics of a session: counters and latency histograms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CLASSES_OF_A_DOUBLING = 16
 
 @frozen
 class LatencySummary:
-    """Seconds from a request's arrival to its result. Percentiles are right to about 4 percent."""
+    """Seconds from the arrival of a request to its result. Percentiles are accurate to about 4 percent."""
 
     p50_s: float = 0.0
     p90_s: float = 0.0
@@ -25,10 +25,9 @@ class LatencySummary:
 
 @frozen
 class SessionMetrics:
-    """Counts since the session began. `num_failed` are requests that ended with an error, `num_timed_out`
-    those whose callers waited no longer. `num_calls` are calls of the program: with batching fewer than the
-    requests. `num_running` and `num_waiting` are of this moment.
-    """
+    """Counters since the session began. `num_failed` counts requests that ended with an error,
+    `num_timed_out` requests whose callers stopped waiting. `num_calls` counts calls of the program; with
+    batching there are fewer of them than requests. `num_running` and `num_waiting` are current values."""
 
     num_requests: int
     num_failed: int

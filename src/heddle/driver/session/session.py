@@ -45,22 +45,22 @@ Inputs = Mapping[str, Any]
 
 
 class Session:
-    """A model that any number of threads may ask at once.
+    """A thread-safe model: any number of threads may call `run` at the same time.
 
-    `model` is a path as `heddle run` takes it (ONNX, script text, a compiled model), an IRModule, or what
-    `heddle.compile` gave. It is compiled once, for every size. Requests run on at most `num_machines`
-    machines (default: as many as loops have threads), in the order in which they came.
+    `model` is a path in a form that `heddle run` accepts (ONNX, script text, a compiled model), an IRModule,
+    or the result of `heddle.compile`. It is compiled once, for all sizes. Requests run on at most
+    `num_machines` machines (default: the number of threads of parallel loops), in order of arrival.
 
-    `memory_limit_bytes` bounds what running requests take together, beside weights, inputs and results: a
-    request waits until there is room for it. It takes a program whose memory has a bound. `batching` joins
-    requests that wait; see `Batching`. `target`, `exec_mode`, `precision`, `trust` and `public_key` are those
-    of `heddle run`.
+    `memory_limit_bytes` limits the memory of all running requests together, without weights, inputs and
+    results. A request waits until there is enough memory. This requires a program with a memory bound.
+    `batching` joins waiting requests; see `Batching`. `target`, `exec_mode`, `precision`, `trust` and
+    `public_key` are those of `heddle run`.
 
-    A session is a context manager; `close` ends it. In a forked child it begins anew, with machines of its
-    own.
+    A session is a context manager; `close` ends it. In a forked child process it starts again with its own
+    machines.
 
-    Raises: what compiling or loading raises; UsageError D0102 for a function that the model does not have,
-    D0801 for a limit that cannot be kept, D0804 for batching that does not suit the program.
+    Raises: the errors of compiling or loading; UsageError D0102 for an unknown function, D0801 for a limit
+    that cannot be guaranteed, D0804 for batching that the program does not support.
     """
 
     def __init__(
@@ -104,22 +104,21 @@ class Session:
     def run(
         self, *arrays: Any, inputs: Inputs | None = None, timeout_s: float | None = None
     ) -> dict[str, Array]:
-        """The outputs by name, as arrays of the caller's own.
+        """Run the model and return the outputs by name, as new arrays.
 
-        Inputs come in order, or by name: as one dict, `run({"x": x})`, or as `inputs`. Numbers and lists
-        become arrays of the input's element type; arrays must have it. Texts are arrays of texts, sequences
-        lists of arrays.
+        Inputs are given in order, or by name: as one dictionary, `run({"x": x})`, or as `inputs`. Numbers and
+        lists are converted to the input's dtype; arrays must have it already. Texts are arrays of strings,
+        sequences are lists of arrays.
 
-        `timeout_s` bounds the whole request, in seconds. A call that runs is not interrupted: it ends in a
-        thread of the session, and its result is dropped. A callback of a request, which a thread of the
-        session runs, may ask the session, too: the call runs there, whatever its timeout.
+        `timeout_s` limits the whole request, in seconds. A running call is not interrupted: it ends in a
+        thread of the session, and its result is dropped. A callback of a request, which runs in a thread of
+        the session, may call the session too; that call runs in the same thread and ignores the timeout.
 
-        Arrays are read until the result is there. A caller who changes them before may get a wrong result;
-        no other request does.
+        Do not change the input arrays before the result is ready: the result may then be wrong (but not that
+        of other requests).
 
-        Raises: UsageError D0202, D0203 for inputs that do not fit; SessionTimeoutError D0802;
-        SessionMemoryError D0801 for a request over the limit; SessionClosedError D0803; Trap for what fails
-        while the program runs.
+        Raises: UsageError D0202, D0203 for invalid inputs; SessionTimeoutError D0802; SessionMemoryError
+        D0801 for a request above the limit; SessionClosedError D0803; Trap for errors while the program runs.
         """
         if self._is_own_thread():
             return self._run_here(self._bound(arrays, inputs))
@@ -146,10 +145,10 @@ class Session:
             ) from None
 
     def run_async(self, *arrays: Any, inputs: Inputs | None = None) -> Future[dict[str, Array]]:
-        """As `run`, at once: a future of the outputs. `asyncio.wrap_future` makes it awaitable. A callback
-        that waits for such a future may wait for its own thread: it calls `run`.
+        """Start a request and return a future of the outputs. `asyncio.wrap_future` makes it awaitable. In
+        callbacks use `run` instead: a callback that waits for such a future may wait for its own thread.
 
-        Raises: at once what `run` raises for inputs that do not fit; the rest is in the future.
+        Raises: immediately the errors of `run` for invalid inputs; other errors are stored in the future.
         """
         bound = self._bound(arrays, inputs)
         self._here()
@@ -171,7 +170,7 @@ class Session:
                 answer.set_result(self._named(waiting.result()))
 
         waiting.add_done_callback(done)
-        # Who gave up takes no place in a batch.
+        # A request whose caller has given up takes no place in a batch.
         answer.add_done_callback(lambda _: waiting.cancel())
         try:
             self._batcher().submit(bound, waiting)
@@ -181,10 +180,10 @@ class Session:
         return answer
 
     def warm_up(self, dims: Mapping[str, int] | None = None, seed: int = 0) -> None:
-        """Run every machine once on made-up inputs of these sizes (1 for dimensions that are not given), so
-        that requests of such sizes find memory and code ready.
+        """Run every machine once on random inputs of these sizes (1 for dimensions that are not given), so
+        that memory and code are ready for requests of such sizes.
 
-        Raises: UsageError D0201 to D0204 for sizes or inputs that cannot be made up.
+        Raises: UsageError D0201 to D0204 if such inputs cannot be made.
         """
         arguments = list(make_arguments(self.signature, {}, dict(dims or {}), seed).arrays.values())
         self._here()
@@ -200,14 +199,14 @@ class Session:
                     self._gate.leave(machine)
 
     def profile(self, *arrays: Any, inputs: Inputs | None = None) -> Any:
-        """Where the time of one call goes: see `docs/debugging.md`. Other requests go on. The report has
-        `html()`, a page as `heddle inspect --html` writes it, which notebooks show."""
+        """Profile one call: see `docs/debugging.md`. Other requests continue meanwhile. `html()` of the
+        report is a page like that of `heddle inspect --html`, which notebooks show."""
         bound = self._bound(arrays, inputs)
         report = VirtualMachine(self.executable, cpu()).profile(self.function, *bound)
         return SessionReport.of(report, self.executable)
 
     def metrics(self) -> SessionMetrics:
-        """What the session has done, and does at this moment."""
+        """Return the session's counters and its current state."""
         self._here()
         waiting = (
             self._num_queued
@@ -217,8 +216,8 @@ class Session:
         return self._counters.snapshot(waiting, self.num_machines)
 
     def close(self) -> None:
-        """Let what runs end, and refuse what comes. Closing again does nothing. A callback of a request may
-        close the session: its own thread ends after it."""
+        """Finish running requests and reject new ones. Closing again does nothing. A callback of a request
+        may close the session; its own thread then ends after the callback."""
         if self._closed:
             return
         self._closed = True

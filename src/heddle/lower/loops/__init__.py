@@ -1,1 +1,1 @@
-"""Loops of graphs, which are functions that call themselves, as loops of one loop function."""
+"""Convert graph loops (recursive functions) to loops of a single loop function."""

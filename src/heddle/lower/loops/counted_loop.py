@@ -1,4 +1,4 @@
-"""Functions that are loops whose number of turns is known when they begin.
+"""Recognise recursive functions that are loops with a trip count that is known at entry.
 
     loop(i, n, carried..., collected..., others...) =
         if i < n:

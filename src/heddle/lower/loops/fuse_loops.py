@@ -1,4 +1,4 @@
-"""FuseLoops: a loop whose turns only call loop functions becomes one loop function.
+"""FuseLoops: convert a graph loop whose body only calls loop functions to one loop function.
 
     def loop(i, n, h, rows, x):                                lv = R.call_tir(cls.loop, (h0, x),
         if R.call_tir(cls.less, (i, n)):                           out_ty=[..., R.Tensor((length, 4))],

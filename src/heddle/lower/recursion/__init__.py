@@ -1,1 +1,1 @@
-"""Functions that recurse over values of data types, as loops and batches of kernels."""
+"""Convert functions that recurse over values of data types to loops and batched kernels."""

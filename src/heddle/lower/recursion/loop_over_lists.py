@@ -1,4 +1,4 @@
-"""LoopOverLists: recursion over a list becomes a counted loop over the rows of a tensor.
+"""LoopOverLists: convert recursion over a list to a counted loop over the rows of a tensor.
 
     def f(xs, h, w):                                        def f(xs, h, w):
         if has_tag(xs, Nil): h                                  end, chain = f_rows(xs, empty)

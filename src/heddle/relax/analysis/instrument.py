@@ -1,4 +1,4 @@
-"""The instrument that checks Relax programs around passes, at TVM's name."""
+"""A pass instrument that verifies Relax programs before and after passes; it has TVM's name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from heddle.ir.transform import PassInfo, PassInstrument
 from heddle.support.diagnostics import VerifyError
 
 _MAY_BE_OUT_OF_FORM = ("Normalize", "NormalizeGlobalVar", "ResolveGlobals")
-"""Passes that are there to bring programs into form."""
+"""Passes whose input need not be well-formed, because they establish the normal form."""
 
 
 class WellFormedInstrument(PassInstrument):
-    """Checks the module before and after each pass. Types are checked, whatever `check_ty` says.
+    """Verifies the module before and after each pass. Types are always checked; `check_ty` is ignored.
 
-    Raises: VerifyError with every finding, and the pass.
+    Raises: VerifyError with all findings and the name of the pass.
     """
 
     def __init__(self, check_ty: bool = True) -> None:

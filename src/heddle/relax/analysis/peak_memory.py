@@ -1,4 +1,4 @@
-"""How much memory a graph function needs at most, as a formula over its symbolic dimensions.
+"""The peak memory of a graph function, as a formula over its symbolic dimensions.
 
     s = alloc_storage(n * 16)        s                       block(16*n)
     a = alloc_tensor(s, ...)         s, held by s and a
@@ -38,7 +38,7 @@ from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 
 _MAX_WAYS = 8
-"""Ways through branches that are followed apart; beyond, all that may be alive is taken to be."""
+"""The number of paths that are followed separately. Beyond it, paths are merged conservatively."""
 _NO_MEMORY = (
     "relax.shape_of",
     "relax.tensor_to_shape",
@@ -53,14 +53,14 @@ _VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.vi
 
 @frozen
 class PeakMemory:
-    """The sums of which the greatest is the peak, and the storages that the function's result keeps."""
+    """Sums whose maximum is the peak, and the storages that the function's result keeps alive."""
 
     peaks: tuple[Sizes, ...]
     kept: tuple[PrimExpr, ...]
 
 
 def peak_memory(func: Function, mod: IRModule) -> str:
-    """The peak as text over the names of dimensions (`heddle.runtime.size_text`), or `unbounded: reason`.
+    """Return the peak as text over dimension names (`heddle.runtime.size_text`), or `unbounded: reason`.
 
     Requires: explicit storages and kills (KillAfterLastUse). Units: bytes.
     """
@@ -73,7 +73,7 @@ def peak_memory(func: Function, mod: IRModule) -> str:
 
 @dataclass(slots=True)
 class _State:
-    """One way through the function: what each register leads to."""
+    """One path through the function: the storages that each register refers to."""
 
     held: dict[object, frozenset[int]] = field(default_factory=dict)
 
@@ -100,7 +100,7 @@ class _Walker:
         )
 
     def _sequence(self, body: SeqExpr, states: list[_State]) -> tuple[list[_State], list[frozenset[int]]]:
-        """The states after a sequence, and what its result leads to in each."""
+        """Return the states after a sequence, and the storages that its result refers to in each."""
         for binding in body.bindings():
             states = [after for state in states for after in self._binding(binding, state)]
             if len(states) > _MAX_WAYS:
@@ -127,7 +127,7 @@ class _Walker:
         return ways
 
     def _leads_to(self, value: Expr, state: _State) -> frozenset[int]:
-        """The storages that a leaf, or a tuple of leaves, leads to."""
+        """Return the storages that a leaf, or a tuple of leaves, refers to."""
         if isinstance(value, Var):
             return state.held.get(value, frozenset())
         if isinstance(value, Tuple):
@@ -213,7 +213,7 @@ class _Walker:
 
 
 def _merged(states: Sequence[_State]) -> _State:
-    """All that may be alive."""
+    """Return a state in which everything is alive that is alive in one of the states."""
     merged = _State()
     for state in states:
         for register, numbers in state.held.items():
@@ -222,7 +222,7 @@ def _merged(states: Sequence[_State]) -> _State:
 
 
 def _dims_of_call(callee: Function, call: Call) -> dict[PrimVar, PrimExpr]:
-    """What the symbolic dimensions of a function's parameters are in a call."""
+    """Return the values of the callee's symbolic dimensions in a call."""
     dims: dict[PrimVar, PrimExpr] = {}
     for param, arg in zip(callee.params, call.args, strict=False):
         wanted, given = _dims(param.ty), _dims(type_of(arg))

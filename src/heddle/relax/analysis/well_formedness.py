@@ -1,4 +1,4 @@
-"""Whether programs keep the rules of their dialects, as a question and as a demand."""
+"""Check that programs are well-formed, that is, that they obey the rules of their dialects."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def _findings(program: IRModule | Function) -> list[Diagnostic]:
 
 
 def well_formed(program: IRModule | Function, check_ty: bool = True) -> bool:
-    """Whether a module or graph function has no findings. Types are always checked."""
+    """Whether the verifier has no findings for a module or graph function. Types are always checked."""
     return not _findings(program)
 
 
 def check_well_formed(program: IRModule | Function) -> None:
-    """Raises: VerifyError with every finding, if there is one."""
+    """Verify a module or graph function. Raises: VerifyError with all findings, if there are any."""
     findings = _findings(program)
     if findings:
         raise VerifyError(findings)

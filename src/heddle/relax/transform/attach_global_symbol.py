@@ -1,4 +1,4 @@
-"""AttachGlobalSymbol: every function is known to the linker by its name in the module."""
+"""AttachGlobalSymbol: every function gets its name in the module as linker symbol."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""BindConstantArguments: a parameter that is the same constant in all calls becomes that constant.
+"""BindConstantArguments: replace a parameter by a constant if every call passes that constant.
 
     cls.loop(x, w0)                               cls.loop(x)
     def loop(h, w):                        →      def loop(h):
         return cls.loop(R.matmul(h, w), w)            return cls.loop(R.matmul(h, metadata[0]))
 
-Bodies of loops then know their weights and trip counts as other functions do: weights are packed, and what
-they are part of is folded.
+Loop bodies then contain their weights and trip counts as constants, so later passes can pack weights and fold
+constants in them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heddle.relax.private_functions import CallRewrite, changeable_functions, wi
 
 
 class BindConstantArguments(Pass):
-    """For functions that only this module calls, themselves included."""
+    """Applies to functions that are called only inside this module (also by themselves)."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions: dict[GlobalVar, Function] = {}
@@ -41,7 +41,7 @@ class BindConstantArguments(Pass):
 
 
 def _calls(mod: IRModule) -> dict[GlobalVar, list[tuple[GlobalVar, Call]]]:
-    """The calls of each function of the module, with the functions that they stand in."""
+    """Return the calls of each function of the module, with the functions that contain them."""
     found: dict[GlobalVar, list[tuple[GlobalVar, Call]]] = {}
     for caller, func in mod.functions.items():
         for node in walk(func) if isinstance(func, Function) else ():
@@ -53,7 +53,7 @@ def _calls(mod: IRModule) -> dict[GlobalVar, list[tuple[GlobalVar, Call]]]:
 def _constants(
     var: GlobalVar, func: Function, calls: Sequence[tuple[GlobalVar, Call]]
 ) -> dict[int, Constant]:
-    """The value of each parameter for which every call gives that value, or hands on the parameter."""
+    """Return the parameters for which every call passes one constant, or the parameter itself."""
     found: dict[int, Constant] = {}
     unknown = {k for k, param in enumerate(func.params) if not isinstance(param.ty, TensorType)}
     for caller, call in calls:

@@ -1,9 +1,9 @@
-"""BindParams: parameters whose values are known become constants.
+"""BindParams: replace parameters whose values are known by constants.
 
     def main(x: R.Tensor((n, 4)), w: R.Tensor((4, m))):           def main(x: R.Tensor((n, 4))):
         return R.matmul(x, w)                               →         return R.matmul(x, metadata[0])
 
-A value's shape says what the symbolic dimensions of its parameter are.
+The shape of a value determines the symbolic dimensions of its parameter.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from heddle.support.frozen import frozen
 class BindParams(Pass):
     """`params` maps names or variables of the function's parameters to arrays, tensors or numbers.
 
-    Raises: BindingError R0208 (a ValueError) for a parameter that there is not, or a value that does not fit.
+    Raises: BindingError R0208 (a ValueError) for an unknown parameter, or a value of another type.
     """
 
     func_name: str

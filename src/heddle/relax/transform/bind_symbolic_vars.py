@@ -1,4 +1,4 @@
-"""BindSymbolicVars: symbolic dimensions become numbers.
+"""BindSymbolicVars: replace symbolic dimensions by numbers.
 
 x: R.Tensor((n, m), "float32")      →      x: R.Tensor((16, m), "float32")        # {"n": 16}
 """
@@ -19,10 +19,10 @@ from heddle.support.frozen import frozen
 
 @frozen(slots=False)
 class BindSymbolicVars(Pass):
-    """`binding_map` maps names or variables to numbers or expressions. Without `func_name`, every function
-    has those dimensions bound that it has.
+    """`binding_map` maps names or variables to numbers or expressions. Without `func_name`, it applies to
+    every function, as far as the function has these dimensions.
 
-    Raises: BindingError R0208 (a ValueError) for a dimension that no function in question has.
+    Raises: BindingError R0208 (a ValueError) for a dimension that none of these functions has.
     """
 
     binding_map: Mapping[Any, Any]

@@ -1,4 +1,4 @@
-"""BundleModelParams: the model's parameters come as one tuple.
+"""BundleModelParams: pass the model's parameters as one tuple.
 
 def main(x, w, b):                             def main(x, model_params):
     R.func_attr({"num_input": 1})                  R.func_attr({"num_input": 1})

@@ -1,4 +1,4 @@
-"""CallTIRRewrite: outputs are allocated explicitly, and loop functions are called on them.
+"""CallTIRRewrite: allocate outputs explicitly and call loop functions on them.
 
 y = R.call_tir(cls.f, (x,), out_ty=R.Tensor((n,), "float32"))
     →

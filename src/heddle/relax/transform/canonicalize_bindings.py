@@ -1,4 +1,4 @@
-"""CanonicalizeBindings: values take the place of variables that only rename them, and of tuple parts.
+"""CanonicalizeBindings: remove variables that only rename values, and replace items of known tuples.
 
 y = x
 t = (a, y)                 →       z = R.add(a, x)

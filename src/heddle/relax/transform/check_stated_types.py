@@ -1,4 +1,4 @@
-"""CheckStatedTypes: what a program states about a value, and nobody has proved, is checked when it runs.
+"""CheckStatedTypes: check stated types of values at run time, unless they are proved.
 
 def main(x: R.Tensor(ndim=2), n: R.Prim)           def main(x: R.Tensor(ndim=2), n: R.Prim)
     y: R.Tensor((n, 4)) = R.exp(x)            →        y_1 = R.exp(x)
@@ -6,8 +6,8 @@ def main(x: R.Tensor(ndim=2), n: R.Prim)           def main(x: R.Tensor(ndim=2),
                                                        y_2 = R.match_cast(y, R.Tensor((3, 4)))  # what f takes
                                                        z = R.call_tir(cls.f, (y_2,), ...)
 
-Later passes believe types: they plan memory and join loops by them. What is false whatever the values are is
-a finding of the verifier (R0307). Types of functions are believed: a function does not tell its own.
+Later passes trust types: they plan memory and fuse loops by them. A type that no value can have is a finding
+of the verifier (R0307). Types of function values are trusted, because a function has no type at run time.
 """
 
 from __future__ import annotations

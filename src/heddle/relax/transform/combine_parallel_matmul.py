@@ -1,4 +1,4 @@
-"""CombineParallelMatmul: matrix products of one left side become one product with the right sides joined.
+"""CombineParallelMatmul: combine products with the same left operand, by concatenating the right ones.
 
     a = R.matmul(x, w0)                    w = R.concat((w0, w1), axis=1)
     b = R.matmul(x, w1)            →       y = R.matmul(x, w)
@@ -6,7 +6,8 @@
                                            a = s[0]
                                            b = s[1]
 
-What follows the products stays. With constant right sides, FoldConstant joins them once and for all.
+Later operators stay unchanged. If the right operands are constant, FoldConstant concatenates them at compile
+time.
 """
 
 from __future__ import annotations

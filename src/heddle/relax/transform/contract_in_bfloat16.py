@@ -1,4 +1,4 @@
-"""ContractInBfloat16: products with constant weights take bfloat16 factors and add up in float32.
+"""ContractInBfloat16: round the factors of products with constant weights to bfloat16; sum in float32.
 
     y = R.matmul(x, w)        →        h = R.astype(x, dtype="bfloat16")
                                        v = R.astype(w, dtype="bfloat16")

@@ -1,4 +1,4 @@
-"""ContractQuantized: products of quantised tensors with constant weights multiply and add up integers.
+"""ContractQuantized: compute products of quantised tensors with constant weights in integers.
 
     h = R.dequantize(x, sx, zx)                    h = R.subtract(R.astype(x, "int16"), zx)
     v = R.dequantize(w, sw, zw, axis=1)     →      y = R.matmul(h, w - zw, out_dtype="int32")
@@ -49,11 +49,11 @@ _PRODUCTS = ("relax.matmul", "relax.linear", *_CONVOLUTIONS)
 _LARGEST_SUM, _LARGEST_WHOLE = 1 << 31, 1 << 24
 """Sums below these are exact in int32 and in float32."""
 _FEWEST_COLUMNS = 8
-"""Fewer columns fill no vector of sums."""
+"""The minimum number of columns; fewer do not fill a vector of sums."""
 
 
 class ContractQuantized(Pass):
-    """Names for names go first, and everything that is constant is folded but `R.dequantize`."""
+    """Canonicalises bindings and folds constants first, except calls of `R.dequantize`."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         if not any(_is_quantized(node) for func in mod.functions.values() for node in walk(func)):
@@ -92,7 +92,7 @@ class _Contractor(BindingRewriter):
         self._values: dict[Expr, Expr] = {}
 
     def rewrite_sequence(self, expr: Any) -> SeqExpr:
-        """What a branch binds is known in it alone."""
+        """Bindings of a branch are known only inside it."""
         differences = {values: list(made) for values, made in self._differences.items()}
         known, values = dict(self._known), dict(self._values)
         made = super().rewrite_sequence(expr)
@@ -138,7 +138,7 @@ class _Contractor(BindingRewriter):
         return made
 
     def _note_turned(self, var: Var, call: Call) -> None:
-        """Weights that are transposed are other weights."""
+        """Record the transpose of quantised weights as quantised weights."""
         given = self._known.get(call.args[0])  # type: ignore[call-overload]
         if given is None or not isinstance(given.values, Constant) or not given.values.data.ndim:
             return
@@ -148,7 +148,7 @@ class _Contractor(BindingRewriter):
         self._known[var] = replace(given, values=turned, axis=order.index(given.axis))
 
     def _difference(self, tensor: _Tensor) -> Expr:
-        """values - zero, each once."""
+        """Return values - zero, computed once per tensor."""
         made = self._differences.setdefault(tensor.values, [])
         known = next((expr for zero, expr in made if _is_same(zero, tensor.zero)), None)
         if known is not None:
@@ -181,7 +181,7 @@ class _Contractor(BindingRewriter):
     # ---- products
 
     def _product(self, call: Call) -> Expr | None:
-        """The product in integers, scaled; None for one that stays."""
+        """Return the scaled integer product; None if the product must stay."""
         x, w = (self._known.get(arg) for arg in call.args[:2])  # type: ignore[call-overload]
         if x is None or w is None or isinstance(x.values, Constant) or _dtype(call) != REAL:
             return None
@@ -271,7 +271,7 @@ def _dims(expr: Expr) -> Any:
 
 
 def _is_small(zero: Expr) -> bool:
-    """Whether a zero point leaves differences from it in int16."""
+    """Whether differences from a zero point fit into int16."""
     if _dtype(zero) in _BITS or not isinstance(zero, Constant):
         return _dtype(zero) in _BITS
     array = zero.data.numpy()
@@ -359,7 +359,7 @@ def _fits_dot_products(call: Call, weights: Any) -> bool:
 
 
 def _like(call: Call, data: Expr, weights: Expr, out_dtype: str, rest: Sequence[Expr] = ()) -> Any:
-    """The same product of other factors."""
+    """Return the same product with other factors."""
     if is_call(call, "relax.matmul"):
         return op.matmul(data, weights, out_dtype=out_dtype)
     if is_call(call, "relax.linear"):

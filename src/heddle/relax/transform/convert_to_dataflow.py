@@ -1,4 +1,4 @@
-"""ConvertToDataflow: runs of pure bindings become dataflow blocks.
+"""ConvertToDataflow: put consecutive pure bindings into dataflow blocks.
 
 x1 = R.add(x, x)                       with R.dataflow():
 x2 = R.multiply(x1, x1)        →           x1 = R.add(x, x)

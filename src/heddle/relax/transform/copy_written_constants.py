@@ -1,15 +1,14 @@
-"""CopyWrittenConstants: a call that writes its result over an operand never gets a constant for it.
+"""CopyWrittenConstants: copy constants before a call overwrites them in place.
 
 s = R.reshape(const, (2, 2))                       s = R.reshape(const, (2, 2))
 y = R.call_tir_inplace(cls.f, (s, x),              c = R.call_tir(cls.copied, (s,), out_ty=...)
         inplace_indices=[0], out_ty=...)     →     y = R.call_tir_inplace(cls.f, (c, x),
                                                            inplace_indices=[0], out_ty=...)
 
-Constants belong to the program: every machine that runs it reads them, in this call and the next. An operand
-need not have been one when the program was written, for what is known is computed when it is compiled. It is
-followed through calls: what functions of the module give may be their constants, and a function that writes
-over its parameter is called with a copy of a constant. What a function gives that is known by its type alone
-may be a constant.
+Constants belong to the program: all its calls on all machines read them. An operand may also become a
+constant during compilation, by constant folding. The analysis follows calls: a function of the module may
+return a constant, and a function that overwrites its parameter gets a copy of a constant. The result of an
+unknown function value may be a constant.
 """
 
 from __future__ import annotations

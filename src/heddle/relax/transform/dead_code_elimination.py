@@ -1,5 +1,4 @@
-"""DeadCodeElimination: bindings whose value is not used and has no effect go, and functions that nothing
-calls.
+"""DeadCodeElimination: remove unused bindings without side effects, and functions that are never called.
 
 y = R.add(x, x)
 z = R.multiply(x, x)       →       z = R.multiply(x, x)
@@ -24,11 +23,10 @@ from heddle.support.frozen import frozen
 
 @frozen(slots=False)
 class DeadCodeElimination(Pass):
-    """Functions with a global_symbol are what others may call: they are kept with all that they call, and so
-    are `entry_functions`, which may be private. A call of an unknown function (a parameter, say) is kept,
-    whatever its type says: nobody checks what is passed.
-    `keep_packed_calls` keeps calls of packed functions, also those that the program calls pure: whoever wrote
-    one may watch it run.
+    """Functions with a global_symbol can be called from outside. They are kept with all functions that they
+    call, and so are `entry_functions`, which may be private. A call of an unknown function (such as a
+    parameter) is kept even if its type says that it is pure, because this is not checked. `keep_packed_calls`
+    keeps calls of packed functions, even of those that the program declares pure.
 
     Raises: what `IRModule.get_global_var` raises for an entry function that the module lacks.
     """
@@ -49,7 +47,7 @@ class DeadCodeElimination(Pass):
 
 
 def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
-    """The functions that are called, directly or not, from some."""
+    """Return the functions that are called directly or indirectly from the entries, and the entries."""
     live: set[GlobalVar] = set()
     stack = list(entries)
     while stack:

@@ -1,4 +1,4 @@
-"""DecomposeOpsForInference: a batch norm whose statistics are given becomes a scale and a shift.
+"""DecomposeOpsForInference: replace a batch norm with given statistics by a scale and a shift.
 
     t = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
     y = t[0]

@@ -1,4 +1,4 @@
-"""EliminateCommonSubexpr: a pure value that was computed already is not computed again.
+"""EliminateCommonSubexpr: compute equal pure values only once.
 
 a = R.exp(x)
 b = R.exp(x)              →       a = R.exp(x)
@@ -19,7 +19,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.support.frozen import frozen
 
 LARGE_BYTES = 1024
-"""Constants of more bytes are the same only where they are one object: reading all weights takes too long."""
+"""Larger constants are equal only if they are the same object: comparing all weights takes too long."""
 
 
 def _is_large(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""ExpandTupleArguments: private functions take the items of tuples instead of tuples.
+"""ExpandTupleArguments: pass the items of tuples to private functions, instead of the tuples.
 
 cls.f((a, b), c)                              cls.f(a, b, c)
 def f(t: R.Tuple(...), z):            →       def f(t_0, t_1, z):

@@ -1,9 +1,9 @@
-"""FoldConstant: operators on constants are computed at once, by their numpy reference.
+"""FoldConstant: evaluate operators on constants at compile time, by their numpy reference.
 
     y = R.permute_dims(R.const(w), axes=[1, 0])       →       uses of y become R.const(w.T)
 
-A result much larger than its inputs (a broadcast, say) is left to run time, and so is what goes beyond the
-limits of `heddle.config`. Conversions may widen elements: weights of a few bits become floats.
+An operator stays if its result is much larger than its inputs (such as a broadcast), or if it exceeds a limit
+of `heddle.config`. Conversions may still widen elements: weights of a few bits become floats.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FoldConstant(FunctionPass):
 
 
 class _Budget:
-    """What folding may still make and do in one run of the pass."""
+    """The remaining memory and work for folding in one run of the pass."""
 
     def __init__(self) -> None:
         limits = current_limits()

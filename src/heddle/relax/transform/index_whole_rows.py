@@ -1,4 +1,4 @@
-"""IndexWholeRows: an index that is the same along whole rows is read once for each row.
+"""IndexWholeRows: read an index that is constant along rows once per row.
 
     j = R.broadcast_to(i, (edges, 64))                i: R.Tensor((edges, 1), "int64")
     y = R.gather_elements(x, j, axis=0)         →     y = R.gather_nd(x, i)

@@ -1,4 +1,4 @@
-"""InlinePrivateFunctions: calls of private functions that do not recurse are replaced by their bodies.
+"""InlinePrivateFunctions: inline calls of private functions that are not recursive.
 
 def main(x): return cls.f(x)                  def main(x):
 @R.function(private=True)             →           b = R.add(x, x)

@@ -1,5 +1,4 @@
-"""KillAfterLastUse: a register is cleared once its value is not needed any more, so that memory returns to
-the pool.
+"""KillAfterLastUse: clear a register after the last use of its value, to return memory to the pool.
 
 s = R.memory.alloc_storage(...)          s = R.memory.alloc_storage(...)
 t = R.memory.alloc_tensor(s, ...)        t = R.memory.alloc_tensor(s, ...)

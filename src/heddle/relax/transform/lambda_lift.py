@@ -1,4 +1,4 @@
-"""LambdaLift: local functions become functions of the module, and what they capture their last parameters.
+"""LambdaLift: move local functions to the module; captured variables become their last parameters.
 
     @R.function                                     @R.function
     def main(x, y):                                 def main(x, y):

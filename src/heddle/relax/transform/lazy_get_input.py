@@ -1,4 +1,4 @@
-"""LazyGetInput: a function fetches the model's parameters through a callback, each when it is needed.
+"""LazyGetInput: fetch each of the model's parameters through a callback when it is first needed.
 
 def main(x, w):                                def main(x, fget_param):
     R.func_attr({"num_input": 1})                  R.func_attr({"num_input": 1})

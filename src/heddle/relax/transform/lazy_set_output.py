@@ -1,4 +1,4 @@
-"""LazySetOutput: a function hands each result to a callback as soon as it is known.
+"""LazySetOutput: pass each result to a callback as soon as it is computed.
 
 def main(x):                                   def main(fset_output, x):
     a = R.exp(x)                                   a = R.exp(x)

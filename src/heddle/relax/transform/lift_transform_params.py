@@ -1,4 +1,4 @@
-"""LiftTransformParams: what a function computes from the model's parameters alone is computed once, ahead.
+"""LiftTransformParams: move computations that depend only on parameters to a function that runs once.
 
     def main(x, w):                              def main(x, wt):
         R.func_attr({"num_input": 1})                R.func_attr({"num_input": 1})
@@ -9,8 +9,8 @@
                                                      wt = R.permute_dims(w)
                                                      return (wt,)
 
-The new function gives what the old one takes after its inputs: values that it still needs, in the order of
-their definition, and the symbolic dimensions that only the old parameters gave, as a last shape.
+The new function returns the new parameters of the old one: the values that it still needs, in the order of
+their definition, and last a shape with the symbolic dimensions that only the old parameters defined.
 """
 
 from __future__ import annotations

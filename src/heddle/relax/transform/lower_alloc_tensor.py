@@ -1,4 +1,4 @@
-"""LowerAllocTensor: allocations that memory planning left become a storage of their own and a tensor in it.
+"""LowerAllocTensor: replace unplanned tensor allocations by a storage and a tensor on it.
 
 y = R.builtin.alloc_tensor(R.shape([n, 4]), R.dtype("float32"), 0)
     →

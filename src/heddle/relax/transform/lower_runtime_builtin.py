@@ -1,4 +1,4 @@
-"""LowerRuntimeBuiltin: operators of the machine become calls of its builtins.
+"""LowerRuntimeBuiltin: replace VM operators by calls of VM builtins.
 
 s = R.memory.alloc_storage(R.shape([64]), 0, R.str("global"), R.dtype("uint8"))
     →

@@ -1,4 +1,4 @@
-"""Normalize: nested expressions get variables, and every expression its type.
+"""Normalize: bind nested expressions to variables, and infer the type of every expression.
 
 return R.multiply(R.add(x, y), x)      →      lv = R.add(x, y)
                                               lv1 = R.multiply(lv, x)

@@ -1,8 +1,8 @@
-"""NormalizeGlobalVar: every public function's name in the module is its global_symbol.
+"""NormalizeGlobalVar: rename public functions in the module to their global_symbol.
 
     mod[f] = function with global_symbol "main"      →      mod[main] = the same function
 
-A private function that has the name gives it up.
+A private function with that name is renamed.
 """
 
 from __future__ import annotations

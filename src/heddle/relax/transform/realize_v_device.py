@@ -1,4 +1,4 @@
-"""RealizeVDevice: every tensor learns its device, and hints become copies where data must move.
+"""RealizeVDevice: infer the device of every tensor, and insert copies where data must move.
 
     a = R.hint_on_device(x, "llvm:0")             b = R.add(x, y)                    # x, y, b: on llvm:0
     b = R.add(a, y)                         →     c = R.to_vdevice(b, llvm:1)

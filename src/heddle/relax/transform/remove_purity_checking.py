@@ -1,4 +1,4 @@
-"""RemovePurityChecking: from here on passes add effects to pure functions, which stay pure seen from outside.
+"""RemovePurityChecking: allow later passes to add side effects inside pure functions.
 
 @R.function                          @R.function
 def f(x): ...                 →      def f(x):

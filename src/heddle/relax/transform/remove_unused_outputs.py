@@ -1,4 +1,4 @@
-"""RemoveUnusedOutputs: private functions do not return the items of their result tuple that no caller uses.
+"""RemoveUnusedOutputs: remove items of private functions' result tuples that no caller uses.
 
     t = cls.f(x); y = t[1]                 y = cls.f(x)
     def f(a): return (p, q)        →       def f(a): return q

@@ -1,10 +1,10 @@
-"""RemoveUnusedParameters: private functions lose the parameters that they do not use.
+"""RemoveUnusedParameters: remove unused parameters of private functions.
 
     cls.f(x, y)                         cls.f(x)
     def f(a, b):              →         def f(a):
         return R.exp(a)                     return R.exp(a)
 
-A symbolic dimension that only a lost parameter gave comes as a shape.
+If only a removed parameter defines a symbolic dimension, the dimension is passed as a shape instead.
 """
 
 from __future__ import annotations

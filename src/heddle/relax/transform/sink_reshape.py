@@ -1,4 +1,4 @@
-"""SinkReshape: elementwise work comes before a reshape, so that it can fuse with what makes its operand.
+"""SinkReshape: move elementwise operators before a reshape, so that they fuse with its producer.
 
 m = R.matmul(x, w)                        m = R.matmul(x, w)
 a = R.reshape(m, (2, 3, 8))               b = R.tanh(m)

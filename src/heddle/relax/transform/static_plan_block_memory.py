@@ -1,4 +1,4 @@
-"""StaticPlanBlockMemory: tensors that are not alive together share a storage.
+"""StaticPlanBlockMemory: let tensors that are not alive at the same time share a storage.
 
     a = alloc_tensor((n, 4)); f(x, a)                    s = alloc_storage(n * 16)
     b = alloc_tensor((n, 4)); g(a, b)                    t = alloc_storage(n * 16)

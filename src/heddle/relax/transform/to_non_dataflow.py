@@ -1,4 +1,4 @@
-"""ToNonDataflow: dataflow blocks become ordinary ones, since what follows adds effects.
+"""ToNonDataflow: convert dataflow blocks to ordinary blocks, because later passes add side effects.
 
 with R.dataflow():
     lv = R.add(x, x)            →      lv = R.add(x, x)

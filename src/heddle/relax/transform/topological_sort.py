@@ -1,4 +1,4 @@
-"""TopologicalSort: the bindings of dataflow blocks in another order that respects their dependences.
+"""TopologicalSort: reorder the bindings of dataflow blocks; dependences are respected.
 
     with R.dataflow():                         with R.dataflow():
         a = R.exp(x)                               a = R.exp(x)

@@ -1,4 +1,4 @@
-"""UpdateVDevice: another virtual device in the place of number `index` of the module's list.
+"""UpdateVDevice: replace virtual device number `index` of the module's list.
 
 I.module_global_infos({"vdevice": [llvm:0, llvm:1]})           [llvm:0, cuda:0]
 x: R.Tensor((n,), "float32", "llvm:1")                   →     x: R.Tensor((n,), "float32", "cuda:0")

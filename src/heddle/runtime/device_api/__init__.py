@@ -1,4 +1,4 @@
-"""What a type of devices can do, below tensors and allocators: a record a type."""
+"""Device APIs: one record per device type, below tensors and allocators."""
 
 from heddle.runtime.device_api.api import DeviceApi
 from heddle.runtime.device_api.cpu import CpuApi

@@ -1,15 +1,16 @@
-"""What a type of devices answers: memory, copies, launches, streams and events.
+"""The interface of a device type: memory, copies, kernel launches, streams and events.
 
-Tensors, allocators and machines ask the record of a device's type and nothing else, so that a type of devices
-comes in as one record in `table.DEVICE_APIS`.
+Tensors, allocators and machines use only this interface, so a new device type is one record in
+`table.DEVICE_APIS`.
 
-- An *address* is a number of 64 bits. Only the type knows what it means: a pointer of the host's, a
-  pointer of a processor's beside it, a handle of another process. `address + n` is n bytes further on.
-- A *stream* is a number: work that is put into one stream is done in that order. Every device has stream 0.
-- An *event* is a number: a moment in a stream, which the host or another stream waits for.
+- An *address* is a 64-bit number. Only the device type knows its meaning: a pointer on the host, a pointer on
+  an accelerator, or a handle in another process. `address + n` is n bytes after `address`.
+- A *stream* is a number. Work in one stream runs in the order in which it was submitted. Every device has
+  stream 0.
+- An *event* is a number. It marks a point in a stream for which the host or another stream can wait.
 
-`launch` and `copy` may return before the work is done. Whatever the work reads or writes is kept alive by the
-record until it is done. Who reads a result on the host asks `synchronise` first; tensors do.
+`launch` and `copy` may return before the work is done. The record keeps the memory that the work uses alive
+until then. Call `synchronise` before you read a result on the host; tensors do this themselves.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ DEFAULT_STREAM = 0
 
 
 class DeviceApi(ABC):
-    """The record of a type of devices; `device_id` is a device's number among its type, from 0.
+    """The operations of one device type. `device_id` is the number of a device of that type, from 0.
 
-    `device_type` is DLPack's number. `is_host`: the host reads and writes this memory by its addresses, and
-    machine code of the host runs there.
+    `device_type` is DLPack's number. `is_host` says that the host can read and write this memory by its
+    addresses, and that compiled host code runs there.
     """
 
     device_type: ClassVar[int]
@@ -40,55 +41,62 @@ class DeviceApi(ABC):
 
     @abstractmethod
     def allocate(self, device_id: int, size_bytes: int) -> int:
-        """The address of so many bytes, a multiple of 64. Raises: Trap U0601 where there is no memory."""
+        """Allocate memory and return its address, a multiple of 64. Raises: Trap U0601 if there is not enough
+        memory.
+        """
 
     @abstractmethod
     def free(self, device_id: int, address: int) -> None:
-        """Give back what `allocate` gave, once the work that was put into streams before is done."""
+        """Free memory from `allocate`, after the work that was submitted before this call is done."""
 
     @abstractmethod
     def copy_in(self, device_id: int, source: int, target: int, size_bytes: int, stream: int) -> None:
-        """Copy from the host's address `source` to the device's `target`. The source is read before this
-        returns."""
+        """Copy from the host address `source` to the device address `target`. The source is read before this
+        call returns.
+        """
 
     @abstractmethod
     def copy_out(self, device_id: int, source: int, target: int, size_bytes: int, stream: int) -> None:
-        """Copy from the device's address `source` to the host's `target`."""
+        """Copy from the device address `source` to the host address `target`."""
 
     @abstractmethod
     def copy_across(self, from_to: tuple[int, int], source: int, target: int, size_bytes: int) -> None:
-        """Copy between two devices of this type (their numbers, which may be the same), after what was put
-        into stream 0 of both."""
+        """Copy between two devices of this type, after all earlier work in stream 0 of both. `from_to` holds
+        the two device numbers, which may be equal.
+        """
 
     @abstractmethod
     def launch(self, device_id: int, kernel: Callable[..., Any], args: Sequence[Any], stream: int) -> None:
-        """Run a kernel on tensors of the device and scalars."""
+        """Run a kernel. `args` are tensors of the device and scalars."""
 
     @abstractmethod
     def synchronise(self, device_id: int, stream: int | None = None) -> None:
-        """Wait until the work of a stream is done, or of all. Raises: what the work failed with."""
+        """Wait until the work of a stream is done; without a stream, the work of all streams. Raises: the
+        error of work that failed.
+        """
 
-    # Devices that do all work in order have one stream. Waiting for all of it is waiting for any event.
+    # The defaults below are for devices with a single stream: waiting for an event then means waiting for all
+    # work.
 
     def new_stream(self, device_id: int) -> int:
-        """A stream beside the others."""
+        """Create a stream and return its number."""
         return DEFAULT_STREAM
 
     def free_stream(self, device_id: int, stream: int) -> None:
-        """Give a stream back, whose work is done first."""
+        """Free a stream after its work is done."""
         self.synchronise(device_id, stream)
 
     def record_event(self, device_id: int, stream: int) -> int:
-        """The moment when all work is done that is in the stream by now."""
+        """Return an event for the point at which all work is done that is in the stream now."""
         return 0
 
     def wait_event(self, device_id: int, stream: int, event: int) -> None:
-        """Let the work that is put into a stream from now on wait for an event."""
+        """Make later work in the stream wait for an event."""
         self.synchronise(device_id)
 
 
 def refuse_layout(shown: str) -> UsageError:
-    """The error for memory with gaps on a device."""
+    """Return the error for a strided (not compact) tensor on a device."""
     return UsageError(
         U0203,
         f"a tensor with strides on {shown} cannot be copied",

@@ -1,7 +1,7 @@
-"""The host as a type of devices. Its kernels are done when they return, so there is nothing to wait for.
+"""The host as a device type. Its kernels have finished when they return, so there is nothing to wait for.
 
-Tensors of the host do not come here: the pools of the native library lend their memory, and machine code
-calls kernels itself.
+Host tensors do not use these functions: their memory comes from the pools of the native library, and compiled
+code calls kernels directly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ALIGN_BYTES = 64
 
 
 class CpuApi(DeviceApi):
-    """The record of CPUs. Every number is a device: they share one memory."""
+    """The device API of the CPU. Every device number is valid; all of them share one memory."""
 
     device_type = 1
     is_host = True
@@ -56,4 +56,4 @@ class CpuApi(DeviceApi):
         kernel(*args)
 
     def synchronise(self, device_id: int, stream: int | None = None) -> None:
-        """Nothing is pending."""
+        """Do nothing: no work is pending."""

@@ -1,4 +1,4 @@
-"""The types of devices: a row each."""
+"""The table of device types, one row each."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ DEVICE_APIS: dict[int, DeviceApi] = {api.device_type: api for api in (CpuApi(),)
 
 
 def api_of_type(device_type: int, device_id: int, shown: str) -> DeviceApi:
-    """The record of a device that can be reached. `shown` is its name for the message.
+    """Return the API of a device that can be reached. `shown` is the device's name in the error message.
 
-    Raises: UsageError U0202.
+    Raises: UsageError U0202 if the device cannot be reached.
     """
     found = DEVICE_APIS.get(device_type)
     if found is None or not found.exists(device_id):

@@ -1,3 +1,2 @@
-"""Native support: the thread pool, kernel scratch, memory pools, values of compiled programs, and the glue
-between Python and kernels, all emitted through LLVM from the texts beside this file.
-"""
+"""The native runtime library: the thread pool, scratch memory of kernels, memory pools, values of compiled
+programs, and the calls between Python and kernels. LLVM compiles it from the IR texts in this folder."""

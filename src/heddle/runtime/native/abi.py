@@ -1,7 +1,8 @@
-"""What native code and Python agree on: structures, kinds of values, and words of errors.
+"""The native interface (ABI): structures, value kinds and error words that native code and Python share.
 
-Python reads the structures through `ctype_of`, native code by the same declarations. A value is
-{i32 kind, i32 0, i64 payload}. From `Kind.TENSOR` on the payload points into an object, behind its head.
+Python accesses the structures through `ctype_of`; native code is generated from the same declarations. A
+value is {i32 kind, i32 0, i64 payload}. For `Kind.TENSOR` and above, the payload is a pointer to an object,
+just after the object's head.
 """
 
 from enum import IntEnum
@@ -12,7 +13,7 @@ from heddle.systems.types import Address, Array, Atomic, Pointer, Struct, i32, i
 
 
 class Kind(IntEnum):
-    """Kinds of values. An object of Python that no other kind fits is foreign."""
+    """Kinds of values. A Python object without a kind of its own is FOREIGN."""
 
     NONE = 0
     INT = 1
@@ -31,7 +32,7 @@ class Kind(IntEnum):
 
 
 class Family(IntEnum):
-    """Which class of exceptions an error becomes: the low byte of its word."""
+    """The exception class that an error becomes: the low byte of its error word."""
 
     TRAP = 0
     VALUE = 1
@@ -40,7 +41,8 @@ class Family(IntEnum):
 
 
 def error_word(code: Code, family: Family = Family.TRAP) -> int:
-    """The word that native code gives to `heddle_set_error`: the code's number above the family."""
+    """Return the word that native code passes to `heddle_set_error`: the number of the diagnostic code,
+    shifted above the family byte."""
     return int(code.name[1:]) << 8 | family
 
 
@@ -49,8 +51,8 @@ BAD_REQUEST = error_word(U0602, Family.VALUE)
 
 
 class MachineCode(IntEnum):
-    """Numbers of the machine's diagnostics that native code reports: V0301 and on, which are declared above
-    this room."""
+    """Numbers of the machine's diagnostics that native code reports: V0301 and up. Their codes are declared
+    in a package above this one."""
 
     NO_FUNCTION = 301
     BAD_CALL = 302
@@ -66,7 +68,7 @@ class MachineCode(IntEnum):
 
 
 def machine_error(code: MachineCode, family: Family = Family.TRAP) -> int:
-    """The word of an error of the machine."""
+    """Return the error word of one of the machine's diagnostics."""
     return code << 8 | family
 
 
@@ -82,8 +84,8 @@ NO_DEVICE = machine_error(MachineCode.NO_DEVICE, Family.VALUE)
 
 
 class Flag(IntEnum):
-    """Bits of an object's flags: its owner is an object of the host's; the owner is the same thing for the
-    host; its memory is a frame's."""
+    """Bits of an object's flags: the owner is a Python object; the owner is the Python form of this same
+    object; the object's memory is in a stack frame."""
 
     FOREIGN_OWNER = 1
     IS_OWNER = 2
@@ -91,8 +93,8 @@ class Flag(IntEnum):
 
 
 class Status(IntEnum):
-    """What a function of a program gives. `GOES_ON`: its result is a closure that is to be called for it.
-    `ASK_HOST`: it did nothing, and the host's builtin shall do it."""
+    """The return value of a function of a program. `GOES_ON`: the result is a closure that the caller must
+    call next. `ASK_HOST`: the function did nothing, and the caller must use the Python builtin instead."""
 
     FAILED = -1
     DONE = 0
@@ -101,8 +103,8 @@ class Status(IntEnum):
 
 
 class MatchCode(IntEnum):
-    """What `match_shape` does with a size: compare it with the operand or with a slot of the shape heap, or
-    put it into a slot."""
+    """What `match_shape` does with a size: compare it with the operand, compare it with a slot of the shape
+    heap, or store it in a slot."""
 
     EQUALS_IMM = 0
     STORE = 1
@@ -111,34 +113,35 @@ class MatchCode(IntEnum):
 
 
 class MakeCode(IntEnum):
-    """Where `make_shape` takes a size from: the operand, or a slot of the shape heap."""
+    """Where `make_shape` gets a size: from the operand or from a slot of the shape heap."""
 
     USE_IMM = 0
     LOAD = 1
 
 
 IMMORTAL = 1 << 60
-"""The count of an object that nobody frees: the host's, or in constant memory."""
+"""The reference count of an object that is never freed: it belongs to Python or is in constant memory."""
 HOST_DEVICE = -1
-"""The number of the host's memory among a program's devices."""
+"""The number of host memory among a program's devices."""
 
 
 class Operand(IntEnum):
-    """How an operand of `heddle_call_by_words` is spelled; other words are the kind of a value, which the
-    number after them is."""
+    """How an operand of `heddle_call_by_words` is encoded. Any other word is the kind of an immediate value,
+    and the next number is its payload."""
 
     REGISTER = 256
     CONSTANT = 257
 
 
 THREAD_BYTES = 1024
-"""What the system is asked for as a thread's record: more than it has, for a cache line of its own."""
+"""The allocation size of a thread record. It is larger than the record, so that each record has a cache line
+of its own."""
 NUM_SIZE_CLASSES = 512
 NUM_SCRATCH_BLOCKS = 8
 
 
 class Value(Struct):
-    """A value of a program: see the module's text."""
+    """A value of a program; see the docstring of this module."""
 
     kind: i32
     zero: i32
@@ -146,7 +149,7 @@ class Value(Struct):
 
 
 class GraphCall(Struct):
-    """A call of a kernel whose arguments lie in memory."""
+    """A kernel call whose arguments are stored in memory."""
 
     code: Address
     values: Pointer[Value]
@@ -154,7 +157,7 @@ class GraphCall(Struct):
 
 
 class Error(Struct):
-    """The last error of a thread; `message` ends with a zero byte."""
+    """The last error of a thread. `message` ends with a zero byte."""
 
     is_set: i32
     word: i32
@@ -164,21 +167,21 @@ class Error(Struct):
 
 
 class ScratchHead(Struct):
-    """What stands before a kernel's scratch memory: how much it is."""
+    """The header before a kernel's scratch memory. It holds the size."""
 
     size_bytes: u64
     unused: Array[u64, 7]
 
 
 class Block(Struct):
-    """Scratch memory that a thread keeps."""
+    """A block of scratch memory that a thread keeps for reuse."""
 
     start: Pointer[ScratchHead]
     size_bytes: u64
 
 
 class Thread(Struct):
-    """What a thread owns. `cycles` and `indices` are what it has run of the current loop."""
+    """Data of one thread. `cycles` and `indices` count what it has run of the current loop."""
 
     error: Error
     is_inside: i32
@@ -190,8 +193,8 @@ class Thread(Struct):
 
 
 class Head(Struct):
-    """What stands before an object's payload. `flags` are bits of `Flag`. `link` is the class of a storage's
-    size, or the next object of a list."""
+    """The header before an object's payload. `flags` are bits of `Flag`. `link` is the size class of a
+    storage, or the next object of a linked list."""
 
     count: i64
     kind: i32
@@ -201,8 +204,8 @@ class Head(Struct):
 
 
 class Storage(Struct):
-    """The payload of a storage; its memory follows. `block_bytes` are those of its class; the device is its
-    pool's."""
+    """The payload of a storage; its memory follows. `block_bytes` is the block size of its size class. The
+    device is that of its pool."""
 
     size_bytes: i64
     block_bytes: i64
@@ -212,15 +215,15 @@ class Storage(Struct):
 
 
 class StorageBlock(Struct):
-    """What a pool lends: the memory follows."""
+    """A block that a pool lends. The usable memory follows."""
 
     head: Head
     storage: Storage
 
 
 class DLTensor(Struct):
-    """A tensor, the payload of `Kind.TENSOR`: DLPack's structure. Sizes follow it, where they are its own.
-    `rank` and `dtype` are one word of code that makes tensors: `dtype << 32 | rank`."""
+    """The payload of `Kind.TENSOR`: DLPack's structure. If the tensor owns its sizes, they follow it. Native
+    code that creates tensors passes `rank` and `dtype` as one word: `dtype << 32 | rank`."""
 
     data: Address
     device_type: i32
@@ -233,7 +236,7 @@ class DLTensor(Struct):
 
 
 class ArgForm(IntEnum):
-    """What an argument of a kernel has to be."""
+    """What an argument of a kernel must be."""
 
     TENSOR = 0
     INT = 1
@@ -242,8 +245,8 @@ class ArgForm(IntEnum):
 
 
 class ArgTable(Struct):
-    """What a kernel was compiled for: `num_same` times `SameSize` follow, then for each parameter an
-    `ArgCheck`, and behind that of a tensor, for each dimension a `SizeCheck`."""
+    """The signature that a kernel was compiled for. `num_same` entries of `SameSize` follow, then one
+    `ArgCheck` per parameter. The `ArgCheck` of a tensor is followed by one `SizeCheck` per dimension."""
 
     num_params: i64
     device_type: i64
@@ -251,8 +254,8 @@ class ArgTable(Struct):
 
 
 class SameSize(Struct):
-    """Dimension `axis` of parameter `param` is as large as dimension `other_axis` of another parameter; it is
-    that parameter's number where `other_axis` is negative."""
+    """Dimension `axis` of parameter `param` must equal dimension `other_axis` of another parameter. If
+    `other_axis` is negative, it must equal the integer value of that parameter."""
 
     param: i64
     axis: i64
@@ -261,8 +264,8 @@ class SameSize(Struct):
 
 
 class ArgCheck(Struct):
-    """`form` is an `ArgForm`. Of a tensor: rank, dtype, the bits of its address that are zero, and whether
-    its strides are the kernel's own affair; of an integer: how many bits it may have, and its sign."""
+    """The check of one argument; `form` is an `ArgForm`. For a tensor: rank, dtype, address bits that must be
+    zero, and whether the kernel handles strides. For an integer: the number of bits and the signedness."""
 
     form: i64
     rank: i64
@@ -274,55 +277,58 @@ class ArgCheck(Struct):
 
 
 class SizeCheck(Struct):
-    """A dimension is `size` in the bits of `mask`: in all of them, or in none."""
+    """The check of one dimension: its value equals `size` in the bits of `mask`. The mask has all bits set,
+    or none (no check)."""
 
     size: i64
     mask: i64
 
 
 class Counted(Struct):
-    """The payload of a shape or a tuple: its sizes or its values follow."""
+    """The payload of a shape or tuple. Its sizes or values follow."""
 
     count: i64
 
 
 class Closure(Struct):
-    """The payload of a closure: the number of its function; the values that it binds follow."""
+    """The payload of a closure: the number of its function. The bound values follow."""
 
     function: i64
     num_bound: i64
 
 
 class Data(Struct):
-    """The payload of a value of a data type: which constructor made it, and of how many fields; they
-    follow."""
+    """The payload of a value of an algebraic data type: the constructor's tag and the number of fields. The
+    fields follow."""
 
     count: i64
     tag: i64
 
 
 class Reference(Struct):
-    """The payload of a reference: what it holds."""
+    """The payload of a reference: the value that it holds."""
 
     value: Value
 
 
 class HostObject(Struct):
-    """An object of Python, as far as native code looks at it: its count and its type."""
+    """The part of a Python object that native code reads: its reference count and its type."""
 
     count: i64
     type: Pointer["HostObject"]
 
 
 class Entry(Struct):
-    """A function of a program: its code, or null for one of the host's, and how many arguments it has."""
+    """A function of a program: the address of its code (null for a Python function) and its number of
+    arguments."""
 
     code: Address
     num_args: i64
 
 
 class Pool(Struct):
-    """A pool of memory and its books, counters first. `cached_bytes` lie free in it. Units: bytes, counts."""
+    """A memory pool and its counters. `cached_bytes` are free bytes that the pool keeps. Units: bytes,
+    counts."""
 
     bytes_in_use: i64
     peak_bytes: i64
@@ -340,21 +346,22 @@ class Pool(Struct):
 
 
 class PoolTable(Struct):
-    """The pools of a machine, by the numbers of its devices: their addresses follow."""
+    """The pools of a machine by device number. Their addresses follow."""
 
     count: i64
 
 
 class Context(Struct):
-    """What a machine keeps for its native program. The constants -1, -2, ... are its functions, as values.
+    """The state of a machine for its native program. The constants -1, -2, ... are its functions, as values.
 
-    `deferred`: objects of the host that wait until its lock is held; `state` is what the lock was given up
-    with. `error_place` is the innermost instruction that failed, -1 while none did; `call_place` that of the
-    call which the host gets. `calls` are under way, of `thread`. `watched`: whether something looks at each
-    instruction. `owner` is the host's object for the machine. `stack_left` are the bytes that segments of
-    stack may still take; `home` is where the thread's own stack is while the program runs on a segment, else
-    null, and `home_limit` the limit there. `turns` counts calls and turns of loops; where `asks` is 1
-    the host is asked now and then whether the program is to end, last in second `asked_at`.
+    `deferred`: Python objects to release when the GIL is held. `state`: the thread state from releasing the
+    GIL. `error_place`: the innermost instruction that failed, -1 if none did. `call_place`: the instruction
+    whose call goes to Python. `calls`: the number of active calls, all of `thread`. `watched`: whether an
+    instrument observes each instruction. `owner`: the Python object of the machine. `stack_left`: the bytes
+    that stack segments may still use. While the program runs on a segment, `home` is the thread's own stack
+    pointer (else null) and `home_limit` its limit. `turns` counts calls and loop iterations. If `asks` is 1,
+    Python is asked about once per second whether to stop the program; `asked_at` is the second of the last
+    question.
     """
 
     pools: Pointer[PoolTable]
@@ -379,7 +386,7 @@ class Context(Struct):
 
 
 class ProgramTables(Struct):
-    """The program of an exported library. A function of the host's has no name."""
+    """The program of an exported library. Functions that only Python could run have no name."""
 
     num_functions: i64
     names: Pointer[Pointer[u8]]
@@ -389,13 +396,13 @@ class ProgramTables(Struct):
 
 
 class KernelRecord(Struct):
-    """What the Python function of a kernel keeps of it."""
+    """The data that the Python function of a kernel needs."""
 
     code: Address
 
 
 class ProgramRecord(Struct):
-    """What the Python function of a program's function keeps of it."""
+    """The data that the Python function of a program's function needs."""
 
     context: Pointer[Context]
     code: Address
@@ -403,15 +410,15 @@ class ProgramRecord(Struct):
 
 
 class LenderRecord(Struct):
-    """What a Python function that lends storage keeps: of which size, where its caller does not say."""
+    """The data of a Python function that allocates storage: the size to use if the caller gives none."""
 
     pool: Pointer[Pool]
     size_bytes: i64
 
 
 class TensorRecord(Struct):
-    """What a Python function that puts tensors into storages keeps: where in the storage, and their form. The
-    sizes follow."""
+    """The data of a Python function that creates tensors on storages: the offset in the storage, rank and
+    dtype. The sizes follow."""
 
     start: i64
     end: i64
@@ -420,7 +427,7 @@ class TensorRecord(Struct):
 
 
 class NumpyArray(Struct):
-    """numpy's PyArrayObject, as far as native code reads it."""
+    """The part of numpy's PyArrayObject that native code reads."""
 
     head: HostObject
     data: Address
@@ -433,7 +440,7 @@ class NumpyArray(Struct):
 
 
 class ElementType(Struct):
-    """numpy's object for an element type, and the word of its dtype."""
+    """numpy's dtype object of an element type, and the matching dtype word."""
 
     numpy: Address
     dtype: i64

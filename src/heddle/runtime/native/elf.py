@@ -1,8 +1,8 @@
-"""Relocatable ELF objects: data as one, which symbols they define and need, and renaming them, so that
-several libraries with the same functions go into one file.
+"""Relocatable ELF objects: wrap data as an object, list defined and undefined symbols, and rename symbols.
 
-Only the parts that this needs are read: the section table, symbol tables, and their strings. A new string
-table, the old one with the new names after it, goes to the end of the file, so all old references stay good.
+Renaming lets several libraries with the same functions be linked into one file. Only the section table, the
+symbol tables and their strings are parsed. A new string table (the old one, followed by the new names) is
+appended to the file, so all old references stay valid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _HEAD_BYTES = 64
 
 @frozen
 class _Table:
-    """A symbol table: where its symbols begin, how many, and its strings (their section's header as well)."""
+    """A symbol table: the offset and number of its symbols, and its strings with the header of their
+    section.
+    """
 
     offset: int
     count: int
@@ -43,8 +45,8 @@ class _Table:
 
 
 def data_object(machine: int, data: bytes | memoryview, start: str, end: str) -> bytes:
-    """A relocatable object for a machine (e_machine) with writable data at a multiple of 64, and symbols for
-    its start and its end."""
+    """Return a relocatable object for a machine (ELF e_machine) with writable data, aligned to 64, and
+    symbols for its start and end."""
     texts = [b"", b".data.heddle", b".symtab", b".strtab", b".shstrtab", b".note.GNU-stack"]
     names = b"".join(text + b"\0" for text in texts)
     strings = b"\0" + start.encode() + b"\0" + end.encode() + b"\0"
@@ -81,13 +83,13 @@ def data_object(machine: int, data: bytes | memoryview, start: str, end: str) ->
 
 
 def _headers(code: bytes) -> tuple[int, int, int]:
-    """Where the headers of sections begin, the size of one, and how many there are."""
+    """Return the offset of the section headers, the size of one, and their number."""
     (first,), (size, count) = struct.unpack_from("<Q", code, 0x28), struct.unpack_from("<HH", code, 0x3A)
     return first, size, count
 
 
 def has_constructors(code: bytes) -> bool:
-    """Whether an ELF object has functions that run when it is loaded."""
+    """Whether an ELF object has constructors: functions that run when it is loaded."""
     if not is_elf(code):
         return False
     first, size, count = _headers(code)
@@ -108,12 +110,12 @@ def _tables(code: bytes) -> Iterator[_Table]:
 
 
 def is_elf(code: bytes) -> bool:
-    """Whether this is an object that the functions here can read: 64-bit ELF, little-endian."""
+    """Whether these bytes are an object that this module can read: 64-bit little-endian ELF."""
     return code.startswith(MAGIC_64_LITTLE)
 
 
 def elf_machine(code: bytes) -> int:
-    """For which processors an object is, as ELF numbers them; 0 for another kind of object."""
+    """Return the e_machine number of an ELF object; 0 for another kind of object."""
     return int(struct.unpack_from("<H", code, 18)[0]) if is_elf(code) else 0
 
 
@@ -128,18 +130,20 @@ def _globals(code: bytes, is_defined: bool) -> set[bytes]:
 
 
 def undefined_symbols(code: bytes) -> set[bytes]:
-    """The names that an object needs from others. Raises: UsageError U0506 for another kind of object."""
+    """Return the symbols that an object needs from other objects. Raises: UsageError U0506 for another kind
+    of object."""
     return _globals(code, is_defined=False)
 
 
 def defined_symbols(code: bytes) -> set[bytes]:
-    """The names that an object defines for others. Raises: UsageError U0506 for another kind of object."""
+    """Return the symbols that an object defines for other objects. Raises: UsageError U0506 for another kind
+    of object."""
     return _globals(code, is_defined=True)
 
 
 def prefix_symbols(objects: Sequence[bytes], prefix: str) -> list[bytes]:
-    """The objects with `prefix` before every name that one of them defines for the others; what they take
-    from elsewhere (the C library) keeps its name. Raises: UsageError U0506."""
+    """Put `prefix` before every global symbol that one of the objects defines. Other symbols, such as those
+    of the C library, keep their names. Raises: UsageError U0506."""
     defined = set().union(*map(defined_symbols, objects))
     return [_renamed(code, defined, prefix.encode()) for code in objects]
 

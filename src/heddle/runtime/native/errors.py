@@ -1,8 +1,9 @@
-"""The last error of this thread's native code, as an exception.
+"""Convert the last error of this thread's native code to an exception.
 
-`heddle_set_error` keeps the exception class in the low byte of its kind and the number of the diagnostic
-above it; 0 stands for U0404, a kernel's own check. In a message `%e` and `%g` are the numbers expected and
-got, `%t` the dtype packed in the number got, `%k` the kind of a kernel's argument, `%v` the type of a value.
+The error word of `heddle_set_error` has the exception class in the low byte and the number of the diagnostic
+above it; 0 means U0404, a failed check in a kernel. In a message, `%e` and `%g` are the expected and the
+actual number, `%t` is a dtype (packed in the actual number), `%k` the kind of a kernel argument, and `%v` the
+type of a value.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _VALUE_TYPES: dict[int, str] = {
     Kind.REFERENCE: "RefValue",
 }
 _FIRST_RUNTIME_NUMBER = (
-    600  # diagnostics of the machine are numbered below it, those of the runtime from it on
+    600  # smaller numbers are diagnostics of the machine, larger ones those of the runtime
 )
 _LARGEST_KIND = 64
 
@@ -56,7 +57,7 @@ _Error = ctype_of(abi.Error)
 
 
 def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
-    """The error, which is thereby forgotten; None where there is none."""
+    """Return the last error as an exception and clear it; None if there is none."""
     error = _Error.from_address(native_library().thread())
     if not error.is_set:
         return None
@@ -75,17 +76,17 @@ def take_native_error(notes: Sequence[str] = ()) -> Trap | None:
 
 
 def native_error(notes: Sequence[str] = ()) -> Trap:
-    """The error of native code that has failed. `notes` belong to its message."""
+    """Return the error of native code that failed. `notes` are added to its message."""
     return take_native_error(notes) or Trap(U0404, "native code failed without a message", notes=list(notes))
 
 
 def raise_native_error(notes: Sequence[str] = ()) -> NoReturn:
-    """Raise the error. `notes` belong to its message."""
+    """Raise the error of native code that failed. `notes` are added to its message."""
     raise native_error(notes)
 
 
 def _type_name(got: int) -> str:
-    """The name of a value's type: a kind, or the address of a Python type."""
+    """Return the name of a value's type, from a kind or from the address of a Python type."""
     if got < _LARGEST_KIND:
         return _VALUE_TYPES.get(got, "a value")
     name: str = ctypes.cast(got, ctypes.py_object).value.__name__

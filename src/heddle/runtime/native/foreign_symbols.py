@@ -1,4 +1,4 @@
-"""The names that COFF and Mach-O objects need from others, as C has them.
+"""List the undefined symbols of COFF and Mach-O objects, by their C names.
 
 **Source** PE Format, Microsoft, "COFF Symbol Table"; mach-o/loader.h and mach-o/nlist.h.
 """
@@ -26,7 +26,7 @@ _NAMES_ARE_EXTERNAL, _KIND = 0x01, 0x0E
 
 
 def needed_symbols(code: bytes) -> set[str] | None:
-    """The undefined names of an object; None for one of another format."""
+    """Return the undefined symbols of an object; None for another format."""
     found = object_format(code)
     if found is not None and found.container == "COFF":
         return set(_needed_by_coff(code, found))
@@ -40,7 +40,8 @@ def _text(strings: bytes) -> str:
 
 
 def _needed_by_coff(code: bytes, found: ObjectFormat) -> Iterator[str]:
-    """A common variable has a value, its size, and needs nobody."""
+    """Yield the undefined symbols of a COFF object. A common variable has a nonzero value, its size, and
+    counts as defined."""
     _, _, _, first, count, _, _ = _COFF_HEAD.unpack_from(code)
     strings = first + count * _COFF_SYMBOL.size
     number = 0

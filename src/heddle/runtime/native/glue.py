@@ -1,6 +1,5 @@
-"""Kernels as Python builtins: METH_FASTCALL functions whose body is native (`source/kernel_calls.py`), ctypes
-nowhere on the path.
-"""
+"""Kernels as Python builtins: METH_FASTCALL functions with a native body (`source/kernel_calls.py`). Calls do
+not go through ctypes."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from heddle.systems.types import ctype_of
 
 
 class KernelHandle:
-    """A kernel's name and function, and whatever keeps its code linked."""
+    """A kernel's name and Python function, and the object that keeps its code linked."""
 
     __slots__ = ("call", "name", "owner")
 
@@ -39,7 +38,7 @@ class KernelHandle:
         self.call: Callable[..., Any] | None = None
 
 
-_KNOWN = frozenset((Tensor, int, bool, float, type(None)))  # what the emitted code converts itself
+_KNOWN = frozenset((Tensor, int, bool, float, type(None)))  # types that the native code converts itself
 
 
 def _convert(value: Any, position: int, name: str) -> Any:
@@ -52,7 +51,7 @@ def _convert(value: Any, position: int, name: str) -> Any:
     if isinstance(value, (int, float)):
         return (
             int(value) if isinstance(value, int) else float(value)
-        )  # a subclass, which the glue does not know
+        )  # a subclass, which the native code does not recognise
     if is_lender(value):
         return from_dlpack(value)
     raise TrapTypeError(
@@ -62,10 +61,11 @@ def _convert(value: Any, position: int, name: str) -> Any:
 
 
 def _call_slowly(bound: tuple[bytes, KernelHandle, object], args: tuple[Any, ...]) -> Any:
-    """Convert what the emitted code does not know, then call again. What the kernel wrote into the copy of an
-    array (with strides, not aligned) is written into the array.
+    """Convert the arguments that native code cannot convert, then call again. If an array had to be copied
+    (because it is strided or not aligned), changes that the kernel made to the copy are written back.
 
-    Raises: TrapValueError U0409 where the array is not writable."""
+    Raises: TrapValueError U0409 if the array is not writable.
+    """
     handle = bound[1]
     assert handle.call is not None
     made = [_convert(value, i, handle.name) for i, value in enumerate(args)]
@@ -77,7 +77,7 @@ def _call_slowly(bound: tuple[bytes, KernelHandle, object], args: tuple[Any, ...
 
 
 def _write_back(array: np.ndarray[Any, Any], copied: np.ndarray[Any, Any], position: int, name: str) -> None:
-    """Write into an array what changed in its copy, bit by bit."""
+    """Write the copy back to the array if the kernel changed any bit of it."""
     if np.ascontiguousarray(array).tobytes() == copied.tobytes():
         return
     if not array.flags.writeable:
@@ -90,7 +90,7 @@ def _write_back(array: np.ndarray[Any, Any], copied: np.ndarray[Any, Any], posit
 
 
 def _raise_error(bound: tuple[bytes, KernelHandle, object]) -> Any:
-    """Turn this thread's last native error into its exception."""
+    """Raise this thread's last native error as an exception."""
     name = bound[1].name
     raise take_native_error([f"in kernel {name!r}"]) or Trap(
         U0404, f"kernel {name!r} failed without a message"
@@ -116,7 +116,7 @@ _element_types = (ctype_of(abi.ElementType) * len(_PLAIN_NUMBERS))()
 
 
 def _configure_arrays(library: NativeLibrary) -> None:
-    """Let native code read numpy's arrays, if their objects look as they did in every numpy so far."""
+    """Let native code read numpy arrays directly, if the layout of their objects is the known one."""
     probe = np.empty((2, 3), np.float32)
     seen = _Array.from_address(id(probe))
     expected = (probe.ctypes.data, 2, id(probe.dtype), probe.flags.num, (2, 3))
@@ -135,7 +135,7 @@ _configured = [False]
 
 
 def configure_glue() -> NativeLibrary:
-    """Tell the native library about Python's side, once."""
+    """Register the Python functions that the native library calls, once per process."""
     library = native_library()
     if not _configured[0]:
         pointer, word = ctypes.c_void_p, ctypes.c_int64
@@ -150,10 +150,12 @@ def configure_glue() -> NativeLibrary:
 
 
 def make_builtin(name: str, kernel_address: int, owner: object) -> Callable[..., Any]:
-    """A builtin function that calls the kernel at `kernel_address`. It keeps `owner` (the linked code) alive.
+    """Return a builtin function that calls the kernel at `kernel_address` and keeps `owner` (the linked code)
+    alive.
 
-    Tensors, ints, floats, bools and None are converted natively; numpy arrays, numpy scalars and DLPack
-    objects through Python. Returns None. Raises what the kernel reported through `heddle_set_error`.
+    Native code converts tensors, ints, floats, bools and None. Python converts numpy arrays, numpy scalars
+    and DLPack objects. The function returns None and raises the error that the kernel reported through
+    `heddle_set_error`.
     """
     glue = configure_glue().addresses["heddle_call_kernel"]
     handle = KernelHandle(name, owner)

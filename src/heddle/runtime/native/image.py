@@ -1,10 +1,10 @@
-"""Objects linked into this process, by no linker and no LLVM: what a program needs that comes with its own
-native library.
+"""Link object files into this process without a linker and without LLVM, for programs that contain the native
+library.
 
     text of all objects | jumps | constants | table of addresses | data, zeros
 
-One mapping holds it, pages of text executable, of constants read-only. It is never given back: threads of the
-native library live in it.
+One memory mapping holds everything. Text pages are executable, constant pages read-only. The mapping is never
+freed, because threads of the native library run in it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MAX_BYTES = 1 << 31
 
 @dataclass(slots=True)
 class _Part:
-    """A section that a program has in memory, and its place in the image."""
+    """A section that is loaded into memory, and its position in the image."""
 
     flags: int
     data: bytes
@@ -47,7 +47,7 @@ class _Part:
     align: int
     at: int = 0
     relocations: list[tuple[int, int, int, int]] = field(default_factory=list)
-    """Offset in the section, number of the symbol, kind, addend."""
+    """A relocation: offset in the section, symbol number, kind, addend."""
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ class _Symbol:
 
 
 class _Object:
-    """One relocatable file, taken apart. Raises: FormatError U0502 for one that is damaged."""
+    """A parsed relocatable file. Raises: FormatError U0502 if it is damaged."""
 
     def __init__(self, code: bytes) -> None:
         if not code.startswith(MAGIC_64_LITTLE) or len(code) < 64:
@@ -112,10 +112,11 @@ def _bad(message: str) -> FormatError:
 
 
 class Linked:
-    """Objects laid out one behind the other for a place that is still to be chosen.
+    """Objects laid out one after the other, for a base address that is chosen later.
 
-    `given` are addresses of symbols from outside; `look_up` tells that of any other name, None where there is
-    none. Raises: FormatError U0502 for objects of two machines, names that two define or none, and damage.
+    `given` maps external symbols to addresses. `look_up` returns the address of any other symbol, or None.
+    Raises: FormatError U0502 for objects of different machines, symbols that are undefined or defined twice,
+    and damaged objects.
     """
 
     def __init__(
@@ -133,7 +134,7 @@ class Linked:
         self._lay_out()
 
     def _addresses(self, given: Mapping[str, int], look_up: Callable[[str], int | None]) -> dict[bytes, int]:
-        """Where the names are that no object defines."""
+        """Return the addresses of the symbols that no object defines."""
         self._defined: dict[bytes, tuple[_Object, _Symbol]] = {}
         for made in self._objects:
             for symbol in made.symbols:
@@ -183,7 +184,8 @@ class Linked:
         return -(-at // self._page) * self._page
 
     def at(self, base: int) -> bytearray:
-        """The bytes of the image for a place. Raises: FormatError U0502 where a symbol is too far away."""
+        """Return the bytes of the image for a base address. Raises: FormatError U0502 if a symbol is too far
+        away."""
         memory = bytearray(self.size_bytes)
         self._entries.clear()
         self._jumps.clear()
@@ -228,13 +230,13 @@ class Linked:
         return base + made.parts[symbol.section].at + symbol.value
 
     def _entry(self, address: int, memory: bytearray, base: int) -> int:
-        """Where the table has an address."""
+        """Return the position of an address in the table of addresses; add it if it is missing."""
         at = self.table_at + 8 * self._entries.setdefault(address, len(self._entries))
         struct.pack_into("<Q", memory, at, address)
         return base + at
 
     def _jump(self, address: int, memory: bytearray, base: int) -> int:
-        """A place in the image that jumps to an address."""
+        """Return the position of code in the image that jumps to an address; add it if it is missing."""
         number = self._jumps.setdefault(address, len(self._jumps))
         if number >= len(self._outside):
             raise OverflowError("one image of code is larger than a call reaches")
@@ -244,7 +246,7 @@ class Linked:
         return base + at
 
     def address(self, name: str, base: int) -> int | None:
-        """Where a symbol is that one of the objects defines; None where none does."""
+        """Return the address of a symbol that one of the objects defines; None if none does."""
         found = self._defined.get(name.encode())
         return None if found is None else self._address(*found, base)
 
@@ -254,7 +256,9 @@ def _text(name: bytes) -> str:
 
 
 def address_in(library: ctypes.CDLL, name: str) -> int | None:
-    """Where a library has a symbol, None where it has none. `CDLL(None)` is all that the process has."""
+    """Return the address of a symbol in a library; None if it has none. `CDLL(None)` means the whole
+    process.
+    """
     try:
         return ctypes.cast(library[name], ctypes.c_void_p).value
     except AttributeError:
@@ -262,10 +266,11 @@ def address_in(library: ctypes.CDLL, name: str) -> int | None:
 
 
 class Image:
-    """Objects in this process's memory; `given` are addresses of symbols that none of them defines.
+    """Object files that are linked into this process. `given` maps symbols that the objects do not define to
+    addresses.
 
-    Raises: FormatError U0502 for objects that are damaged, for another processor, or need what the process
-    lacks; UsageError U0502 where the system gives no memory for code.
+    Raises: FormatError U0502 for objects that are damaged, built for another processor, or need a symbol that
+    the process lacks; UsageError U0502 if the system gives no memory for code.
     """
 
     def __init__(self, objects: Sequence[bytes], given: Mapping[str, int]) -> None:
@@ -288,12 +293,13 @@ class Image:
             raise _bad("the system allows no code that was written at run time")
 
     def address(self, name: str) -> int | None:
-        """Where a symbol of the objects is; None where none defines it."""
+        """Return the address of a symbol of the objects; None if none defines it."""
         return self._linked.address(name, self._base)
 
 
 def _mapped(system: ctypes.CDLL, size: int) -> int:
-    """Fresh memory that stays: Python's own mappings end with the interpreter, threads do not."""
+    """Map fresh memory that is never unmapped. Python's own mappings end with the interpreter, but the
+    threads do not."""
     kind = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
     take = system.mmap
     take.restype = ctypes.c_void_p

@@ -1,8 +1,9 @@
-"""The native interface: what object code in files and the library agree on, its number and its digest.
+"""The version and the digest of the native interface, on which object code in files and the native library
+must agree.
 
-Old object code has the offsets, kinds and codes of `abi.py` in it, and calls the symbols below. A digest of
-all of them stands in each file. `DIGESTS` says which number a digest has; a digest that is not there is
-refused. Files of the interfaces 1 to 6 have the number itself where the others have their digest.
+Stored object code contains the offsets, kinds and codes of `abi.py`, and calls the symbols below. Each file
+holds a digest of all of them. `DIGESTS` maps each interface version to its digest; a file with an unknown
+digest is rejected. Files of the interface versions 1 to 6 hold the version number instead of a digest.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KERNEL_SYMBOLS = (
     "heddle_workspace_alloc",
     "heddle_workspace_free",
 )
-"""What kernels may call."""
+"""Symbols that kernels may call."""
 PROGRAM_SYMBOLS = (
     "heddle_again",
     "heddle_alloc_storage",
@@ -69,29 +70,28 @@ PROGRAM_SYMBOLS = (
     "heddle_turn",
     "heddle_write_ref",
 )
-"""What compiled functions of the machine call besides: see `source/`."""
+"""Further symbols that compiled VM functions may call: see `source/`."""
 
 OLDEST_ABI = 1
-"""The first interface whose object code this library still serves."""
+"""The oldest interface whose object code this library can still run."""
 DIGESTS: dict[int, int] = {
     7: 0xD32E80C7923F918F,
 }
-"""The digest of each interface since digests stand in files. A row stays as it is for ever: other layouts or
-symbols need a new one, and files of their own in `tests/data`. Until then no file is read that this library
-wrote."""
+"""The digest of each interface version since version 7. Rows never change. A change of layouts or symbols
+needs a new row, and files of that version in `tests/data`; until the row exists, files that this library
+writes cannot be read."""
 NATIVE_ABI = max(DIGESTS)
-"""The interface of this library. Version 2 added tensors in frames (flag 4), devices in storages,
+"""The interface version of this library. Version 2 added tensors in frames (flag 4), devices in storages,
 `heddle_retain` and `heddle_release`; version 3 `heddle_frame_tensor` and its like, `heddle_drop_tensor`,
 `heddle_drop_storage` and `heddle_call_by_words`; version 4 the kinds 13 and 14, with `heddle_make_data`,
-`heddle_make_ref` and their like, and segments of stack (`heddle_grow`); version 5 `heddle_check_args`;
-version 6 `heddle_turn`; version 7 the digest in files. What was compiled for an older version runs
-unchanged."""
+`heddle_make_ref` and their like, and stack segments (`heddle_grow`); version 5 `heddle_check_args`; version 6
+`heddle_turn`; version 7 the digest in files. Code that was compiled for an older version still runs."""
 _FIRST_WITH_DIGEST = min(DIGESTS)
 
 
 def interface_text() -> str:
-    """What the digest is of, a fact a line: structures with their fields' offsets and types, the numbers of
-    kinds, families, flags and codes, the words of errors, and the symbols with their types."""
+    """Return the text that is hashed, one fact per line: structures with field offsets and types, the numbers
+    of kinds, families, flags and codes, the error words, and the symbols with their types."""
     return "".join(f"{line}\n" for line in (*_layouts(), *_numbers(), *_symbols()))
 
 
@@ -121,14 +121,14 @@ def _symbols() -> Iterator[str]:
 
 @cache
 def native_digest() -> int:
-    """64 bits of the digest of `interface_text`: what a file says of the interface that its object code was
-    compiled for. It is larger than any number of an interface."""
+    """Return 64 bits of the digest of `interface_text`, which a file stores as the interface of its object
+    code. It is larger than any version number."""
     return int.from_bytes(blake2b(interface_text().encode(), digest_size=8).digest(), "little") | 1 << 63
 
 
 def interface_of(word: int) -> int | None:
-    """The number of the interface that a file names: by its digest, or the number of one from before there
-    were digests. None where it is unknown."""
+    """Return the interface version for the word in a file, which is a digest or a version number from 1 to 6.
+    None if unknown."""
     if OLDEST_ABI <= word < _FIRST_WITH_DIGEST:
         return word
     return next((number for number, digest in DIGESTS.items() if digest == word), None)

@@ -1,4 +1,4 @@
-"""Structures of the native interface as LLVM's types, for text that is made when a program is compiled."""
+"""Structures of the native interface as LLVM types, for IR that is generated when a program is compiled."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DEFINITION = re.compile(r"^define (\w+) @(heddle_\w+)\(([^)]*)\)", re.MULTILINE
 
 
 def ir_struct(kind: type[Struct]) -> str:
-    """`{ i64, i32, ptr }`: the fields of a structure, which none pads."""
+    """Return the LLVM type of a structure, such as `{ i64, i32, ptr }`. No structure has padding."""
     return _ir_type(kind.layout)
 
 
@@ -28,14 +28,14 @@ def _ir_type(kind: Sized) -> str:
 
 
 def field_offset(kind: type[Struct], name: str) -> int:
-    """Where a field starts, in bytes."""
+    """Return the offset of a field, in bytes."""
     return kind.layout.fields[name].offset_bytes
 
 
 @cache
 def exported_signatures() -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Of each function of the library that programs may call: the type of its result, and those of its
-    parameters."""
+    """Return, for each function of the library that programs may call, its result type and its parameter
+    types."""
     found = _DEFINITION.findall(_CORE.read_text())
     return {
         name: (result, tuple(param.split()[0] for param in params.split(", ") if param))

@@ -1,11 +1,11 @@
-"""The native support library: IR text beside this file, compiled once per machine and linked once per
+"""The native support library: LLVM IR files in this folder, compiled once per machine and linked once per
 process.
 
-The object code is kept in the cache folder under a hash of the text, the processor and the LLVM version,
-behind a digest of its own; a damaged or foreign file is compiled anew. Linking takes a few milliseconds,
-compiling about 50.
+The object code is cached under a hash of the text, the processor and the LLVM version, with a digest. If the
+cached file is damaged or foreign, the library is compiled again. Linking takes a few milliseconds, compiling
+about 50.
 
-Which of its symbols object code may use stands in `interface.py`.
+`interface.py` lists the symbols that object code may use.
 """
 
 from __future__ import annotations
@@ -64,11 +64,11 @@ _OTHER_SYMBOLS = (
 )
 _CORE_SOURCES = ("generated.ll", "tiles.ll")
 _SOURCES = (*_CORE_SOURCES, "generated_python.ll")
-"""The text of this process's library."""
+"""The IR files of the library in a Python process."""
 _C_SOURCES = (*_CORE_SOURCES, "generated_c_api.ll")
-"""The text of libraries that C programs use."""
-_STACK_BYTES = 4 << 20  # of the stack that a native program may fill; threads have 8 MiB
-_STACK_RESERVE_BYTES = 128 << 10  # of a smaller stack, what is left to kernels and callbacks
+"""The IR files of the library for C programs."""
+_STACK_BYTES = 4 << 20  # bytes of the stack that a native program may use; threads have 8 MiB
+_STACK_RESERVE_BYTES = 128 << 10  # bytes of a smaller stack that are reserved for kernels and callbacks
 _STACK_END = """
 declare i32 @pthread_getattr_np(i64, ptr)
 declare i32 @pthread_attr_getstack(ptr, ptr, ptr)
@@ -106,7 +106,7 @@ define internal ptr @stack_end(i64 %me) {
 _MAX_THREADS = 1024
 _LINUX_NPROCESSORS = 84  # _SC_NPROCESSORS_ONLN of glibc and musl on every machine
 _ASK_FOR_TILES = "call i64 (i64, ...) @syscall({})".format(", ".join(f"i64 {n}" for n in REQUEST_TILES))
-_SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than the gap between two calls
+_SPINS = 12_000  # pauses before an idle worker sleeps: 0.2 to 0.5 ms, longer than between two calls
 _PAUSES = {  # machine: declaration, call
     "x86_64": ("declare void @llvm.x86.sse2.pause()", "call void @llvm.x86.sse2.pause()"),
     "aarch64": ("declare void @llvm.aarch64.hint(i32)", "call void @llvm.aarch64.hint(i32 1)"),
@@ -114,14 +114,14 @@ _PAUSES = {  # machine: declaration, call
 
 
 def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
-    """LLVM IR for a platform: this one, or Linux on another machine."""
+    """Return the LLVM IR for a platform: this one, or Linux on another machine."""
     machine, _, system = platform_of(triple).partition("-")
     is_linux, is_darwin = system == "linux", system == "darwin"
     processors = os.sysconf_names["SC_NPROCESSORS_ONLN"] if triple_is_here(triple) else _LINUX_NPROCESSORS
     folder = Path(__file__).parent
     text = "\n".join((folder / name).read_text() for name in names)
     declaration, pause = _PAUSES.get(machine, ("", "fence seq_cst"))
-    is_readable = machine == this_processor().platform.partition("-")[0]  # assembly of this machine alone
+    is_readable = machine == this_processor().platform.partition("-")[0]  # assembly for this machine only
     has_segments = is_readable and machine in RUN_ON and (is_linux or is_darwin)
     has_tiles = machine == "x86_64" and is_linux
     return Template(text).substitute(
@@ -147,7 +147,7 @@ def _source(triple: str, names: Sequence[str] = _SOURCES) -> str:
 
 
 def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
-    """An LLVM target machine for a processor, by default this one, position-independent."""
+    """Return a position-independent LLVM target machine for a processor, by default this one."""
     llvm = llvm_linking()
     chosen = processor or this_processor()
     if triple_is_here(chosen.triple):
@@ -167,13 +167,13 @@ def host_machine(opt: int = 2, processor: Processor | None = None) -> Any:
 
 
 def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> bytes:
-    """Object code for a processor, by default this one, from LLVM IR text, without middle-end optimisation
-    but for what the text asks for (`optimise.simplify_marked`).
+    """Compile LLVM IR to object code for a processor, by default this one. The middle-end optimiser runs only
+    on functions that are marked for it (`optimise.simplify_marked`).
 
-    Raises: RuntimeError from LLVM for a text that it rejects.
+    Raises: RuntimeError from LLVM for IR that it rejects.
     """
     machine, llvm = host_machine(opt, processor), llvm_binding()
-    llvm.initialize_native_asmparser()  # for assembly inside modules
+    llvm.initialize_native_asmparser()  # for module-level assembly
     module = llvm.parse_assembly(text)
     module.verify()
     simplify_marked(llvm, machine, module)
@@ -182,7 +182,7 @@ def compile_ir(text: str, opt: int = 2, processor: Processor | None = None) -> b
 
 
 def triple_is_here(triple: str) -> bool:
-    """Whether a triple means this platform."""
+    """Whether a triple denotes this platform."""
     return platform_of(triple) == this_processor().platform
 
 
@@ -201,34 +201,35 @@ def _cached_object(text: str, processor: Processor | None = None) -> bytes:
 
 
 def core_object(triple: str) -> bytes:
-    """Object code of the support library without Python, and with the functions of heddle.h, for any
-    processor of a platform: kernels beside it may be for an older one than this.
-    """
+    """Return object code of the support library without its Python part, with the functions of heddle.h. It
+    runs on any processor of the platform, because kernels in the same file may be for an older processor than
+    this one."""
     return _cached_object(_source(triple, _C_SOURCES), Processor(triple, "", ""))
 
 
 def kernel_symbol(name: str) -> str:
-    """The linker's name of a kernel: none of the C library's, which kernels call (a kernel may be named
-    `exp`).
-    """
+    """Return the linker symbol of a kernel. It differs from all symbols of the C library, because a kernel
+    may be named `exp` and also call C's `exp`."""
     return _KERNEL_PREFIX + name
 
 
 def is_symbol(name: str) -> bool:
-    """Whether the name can be a kernel's in object code: no zero byte."""
+    """Whether a kernel of this name can exist in object code: the name has no zero byte."""
     return "\0" not in name
 
 
 class NativeLibrary:
-    """The linked library. `addresses` maps exported symbols; `num_threads` is the pool's size."""
+    """The linked library. `addresses` maps exported symbols to addresses. `num_threads` is the size of the
+    thread pool."""
 
     def __init__(self) -> None:
         llvm = llvm_linking()
         triple = llvm.targets.get_process_triple()
         code = _cached_object(_source(triple))
         self.elf_machine = code[:20]
-        # JITLink puts the sections of an object side by side; LLVM's older linker takes room for each where
-        # there is some, and ends the process where two that refer to each other lie over 2 GiB apart.
+        # JITLink places the sections of an object together. LLVM's older linker may place them anywhere, and
+        # aborts the
+        # process if two sections that refer to each other are more than 2 GiB apart.
         self.jit = llvm.orcjit.create_lljit_compiler(host_machine(), use_jit_link=True)
         builder = llvm.orcjit.JITLibraryBuilder().add_object_img(code).add_current_process()
         exported = KERNEL_SYMBOLS + PROGRAM_SYMBOLS + _OTHER_SYMBOLS
@@ -249,27 +250,26 @@ class NativeLibrary:
         self.set_num_threads(settings().num_threads)
 
     def _hold_over_forks(self) -> None:
-        """Native locks are taken in the C library's own fork, where the interpreter runs no other thread: one
-        that waits for a pool holds up all of Python."""
+        """Take the native locks in C-level fork handlers, where the interpreter runs no other thread. Waiting
+        for a pool earlier, in Python, would block the whole interpreter."""
         handlers = [
             ctypes.c_void_p(self.addresses[f"heddle_fork_{when}"]) for when in ("before", "parent", "child")
         ]
         system = ctypes.CDLL(None)
         if hasattr(system, "pthread_atfork"):
             system.pthread_atfork(*handlers)
-        elif hasattr(system, "__register_atfork"):  # glibc's name of it in the shared library
+        elif hasattr(system, "__register_atfork"):  # glibc's name of the function in its shared library
             system["__register_atfork"](*handlers, None)
         else:
             os.register_at_fork(after_in_child=ctypes.CFUNCTYPE(None)(self.addresses["heddle_fork_child"]))
 
     def set_num_threads(self, count: int) -> None:
-        """Let parallel loops run on so many threads, from the next one on. Raises: UsageError U0701 outside 1
-        to 1024.
-        """
+        """Set the number of threads for parallel loops, from the next loop on. Raises: UsageError U0701
+        outside 1 to 1024."""
         if not 1 <= count <= _MAX_THREADS:
             raise UsageError(U0701, f"thread count must be 1 to {_MAX_THREADS}, got {count}")
         self.num_threads = count
-        # Spinning with more threads than cores takes time from those that have work.
+        # With more threads than cores, spinning takes time from threads that have work.
         self._configure(count, _SPINS if count <= settings().num_threads else 1)
 
 
@@ -278,7 +278,8 @@ _library: list[NativeLibrary] = []
 
 
 def native_library() -> NativeLibrary:
-    """The process's native library, linked at first use. Workers live in it: it is never unloaded."""
+    """Return the process's native library; link it on first use. It is never unloaded, because worker threads
+    run its code."""
     if not _library:
         with _lock:
             if not _library:
@@ -288,8 +289,8 @@ def native_library() -> NativeLibrary:
 
 @contextmanager
 def loops_on_this_thread() -> Iterator[None]:
-    """Loops of this thread run on it alone meanwhile. Where as many threads call programs as there are
-    processors, that is faster than sharing each loop."""
+    """In the `with` block, run the parallel loops of this thread on this thread alone. If as many threads
+    call programs as there are processors, this is faster than sharing each loop."""
     set_alone = native_library().set_alone
     set_alone(1)
     try:
@@ -299,15 +300,14 @@ def loops_on_this_thread() -> Iterator[None]:
 
 
 def set_num_threads(count: int) -> None:
-    """Run parallel loops on `count` threads, the caller included. Raises: UsageError U0701 outside 1 to
-    1024.
-    """
+    """Run parallel loops on `count` threads, including the calling thread. Raises: UsageError U0701 outside 1
+    to 1024."""
     native_library().set_num_threads(count)
 
 
 @atexit.register
 def _leave_linked() -> None:
-    # Workers may be spinning in the library's code while the interpreter tears modules down.
+    # Workers may still spin in the library's code while the interpreter clears modules.
     for library in _library:
         library._tracker.detach()
         library.jit.detach()
@@ -317,8 +317,8 @@ _count_of_libraries = [0]
 
 
 def link_objects(objects: Sequence[bytes], kernels: Iterable[str]) -> Any:
-    """Link object code into the process and return LLVM's tracker: `tracker[kernel_symbol(name)]` is the
-    address of a kernel, valid while the tracker lives.
+    """Link object code into the process. Return LLVM's resource tracker: `tracker[kernel_symbol(name)]` is
+    the address of a kernel and is valid while the tracker lives.
 
     Raises: FormatError U0502 for code of another processor, damaged code, or unresolved symbols.
     """

@@ -1,9 +1,9 @@
-"""LLVM's Python binding, no more of it than is used.
+"""Import only the parts of llvmlite that are needed.
 
-Running a model links object code and needs LLVM's linker and target machine; `llvmlite.binding` as a whole
-imports `llvmlite.ir`, the builder of IR text, besides. So the package enters `sys.modules` unexecuted, with
-the submodules that linking needs, and its own `__init__` runs when somebody asks it for another name: to
-compile something, or because another library uses the package.
+To run a model, only LLVM's linker and target machine are needed, but importing `llvmlite.binding` also
+imports `llvmlite.ir`, the IR builder. So the package is put into `sys.modules` without running its
+`__init__`, with only the submodules for linking. Its `__init__` runs when another attribute is requested: by
+the compiler, or by another library that uses the package.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _lock = ForkLock(Rank.LIBRARY)
 
 
 class _Unexecuted(ModuleType):
-    """A package whose `__init__` has not run. The first unknown name runs it."""
+    """A package whose `__init__` has not run yet. Access to an unknown name runs it."""
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
@@ -45,7 +45,7 @@ def _not_loaded(error: Exception | None) -> MissingDependencyError:
 
 
 def llvm_linking() -> Any:
-    """A namespace with the modules `targets`, `initfini` and `orcjit` of `llvmlite.binding`."""
+    """Return a namespace with the modules `targets`, `initfini` and `orcjit` of `llvmlite.binding`."""
     with _lock:
         if _PACKAGE not in sys.modules:
             try:
@@ -65,7 +65,7 @@ def llvm_linking() -> Any:
                     del sys.modules[name]
                 raise _not_loaded(error) from error
             _hold_over_forks(sys.modules[f"{_PACKAGE}.ffi"])
-        elif not _llvm_lock:  # another library has loaded the package
+        elif not _llvm_lock:  # another library has imported the package
             _hold_over_forks(importlib.import_module(f"{_PACKAGE}.ffi"))
         return sys.modules[_PACKAGE]
 
@@ -74,13 +74,15 @@ _llvm_lock: list[ForkLock] = []
 
 
 def _hold_over_forks(ffi: Any) -> None:
-    """LLVM's binding takes a lock of its own for every call: no thread is inside LLVM when we fork."""
+    """Hold llvmlite's lock during a fork. llvmlite takes it for every call, so no thread is inside LLVM
+    then.
+    """
     own = getattr(getattr(ffi.lib, "_lock", None), "_lock", None)
     _llvm_lock[:] = [ForkLock(Rank.LLVM, own)]
 
 
 def llvm_binding() -> Any:
-    """The whole of `llvmlite.binding`."""
+    """Return the complete `llvmlite.binding`."""
     package = llvm_linking()
     package.parse_assembly  # noqa: B018 - runs the package's __init__ where that is still to be done
     return package

@@ -1,4 +1,4 @@
-"""Structures of the native interface (`abi`) as Python reads and writes them."""
+"""Read and write structures of the native interface (`abi`) from Python."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ctypes: dict[type[Struct], Any] = {}
 
 
 def record_of(kind: type[Struct], *fields: int) -> bytes:
-    """The bytes of a structure, by its fields in their order."""
+    """Return the bytes of a structure. Values are given in the order of its fields."""
     if kind not in _ctypes:
         _ctypes[kind] = ctype_of(kind)
     return bytes(_ctypes[kind](*fields))
 
 
 def words_at(at: int, count: int) -> tuple[int, ...]:
-    """Signed words of 64 bits at an address."""
+    """Read signed 64-bit words at an address."""
     return struct.unpack(f"<{count}q", ctypes.string_at(at, 8 * count))
 
 
@@ -30,8 +30,8 @@ _word_in = ctypes.c_size_t.from_address
 
 
 def array_address(array: np.ndarray[Any, Any]) -> int:
-    """Where a numpy array's elements begin: the word behind its head, by numpy's C interface. The dictionary
-    of `__array_interface__` takes seven times as long."""
+    """Return the address of a numpy array's data: the word after the object's head, as numpy's C API defines
+    it. The dictionary of `__array_interface__` takes seven times as long."""
     return _word_in(id(array) + _HEAD_BYTES).value
 
 

@@ -1,4 +1,5 @@
-"""What an object file is for, by its first bytes; and what files can be made for a triple.
+"""Detect the format and machine of an object file from its first bytes, and which files can be made for a
+triple.
 
 | container | machine                          | **Source**                            |
 |---|---|---|
@@ -25,14 +26,14 @@ _MACHO_TYPES = {"x86_64": 0x01000007, "aarch64": 0x0100000C, "i386": 7, "arm": 1
 _MACHO_MAGIC = (0xFEEDFACE, 0xFEEDFACF)
 _APPLE = ("darwin", "macos", "ios", "tvos", "watchos", "xros")
 _NARROW = ("x32", "ilp32")
-"""In triples: pointers of 32 bits on machines of 64."""
+"""Parts of a triple that mean 32-bit pointers on a 64-bit machine."""
 LIBRARY_MACHINES = ("x86_64", "aarch64")
-"""The machines for whose Linux the native support library is written."""
+"""The machines that the native support library supports under Linux."""
 
 
 @frozen
 class ObjectFormat:
-    """`machine` is the container's number of it, 0 where there is none."""
+    """A container format and a machine. `machine` is the container's machine number, 0 if it has none."""
 
     container: str
     machine: int
@@ -44,7 +45,7 @@ class ObjectFormat:
 
 
 def object_format(code: bytes) -> ObjectFormat | None:
-    """The format of an object file; None for bytes that are none."""
+    """Return the format of an object file; None for bytes of another form."""
     if code[:4] == b"\x7fELF" and len(code) >= 20:
         return ObjectFormat("ELF", struct.unpack_from("<H" if code[5] == 1 else ">H", code, 18)[0])
     if code[:4] == b"\0asm":
@@ -57,12 +58,12 @@ def object_format(code: bytes) -> ObjectFormat | None:
 
 
 def is_apple(triple: str) -> bool:
-    """Whether a target triple is one of Apple's systems."""
+    """Whether a target triple is for one of Apple's systems."""
     return any(name in triple for name in _APPLE)
 
 
 def format_of(triple: str) -> ObjectFormat | None:
-    """The format of objects for a triple; None for a machine that is not in the table."""
+    """Return the object format for a triple; None for a machine that is not in the table."""
     machine = platform_of(triple).partition("-")[0]
     machine = "i386" if machine in ("i486", "i586", "i686") else machine
     if machine.startswith("wasm"):
@@ -77,9 +78,9 @@ def format_of(triple: str) -> ObjectFormat | None:
 
 
 def check_library(name: str, triple: str) -> None:
-    """Refuse a shared or static library that cannot be made for a triple.
+    """Reject a shared or static library that cannot be made for a triple.
 
-    Besides kernels, a library holds the native support library, which is for 64-bit Linux, and for this
+    Besides kernels, a library contains the native support library, which exists for 64-bit Linux and for this
     platform. Raises: UsageError U0510.
     """
     platform, here = platform_of(triple), this_processor().platform
@@ -99,7 +100,7 @@ def check_library(name: str, triple: str) -> None:
 
 
 def check_objects(objects: Iterable[bytes], triple: str) -> None:
-    """Raises: UsageError U0510 where an object is not for a triple."""
+    """Check that all objects are for a triple. Raises: UsageError U0510 if one is not."""
     wanted = format_of(triple)
     for code in objects:
         found = object_format(code)

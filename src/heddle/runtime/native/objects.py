@@ -1,5 +1,5 @@
-"""Values of native programs as Python sees them: `source/counting.py` in ctypes, and objects to and from
-Python.
+"""Convert between Python objects and values of native programs, whose layout is defined in
+`source/counting.py`.
 
 | kind | value | Python object |
 |---|---|---|
@@ -54,13 +54,13 @@ _read = ctypes.string_at
 
 
 class _Runtime:
-    """The exported functions, typed."""
+    """The exported functions of the native library as ctypes functions."""
 
     def __init__(self) -> None:
         at = native_library().addresses
         word, pointer = ctypes.c_int64, ctypes.c_void_p
         self.new = ctypes.CFUNCTYPE(pointer, ctypes.c_int32, word, pointer, ctypes.c_int32)(at["heddle_new"])
-        # These may drop Python objects, and so keep the interpreter's lock.
+        # These may release Python objects, so they are called with the GIL held.
         self.retain = ctypes.PYFUNCTYPE(None, ctypes.c_int32, pointer)(at["heddle_retain"])
         self.release = ctypes.PYFUNCTYPE(None, pointer, ctypes.c_int32, pointer)(at["heddle_release"])
         self.release_all = ctypes.PYFUNCTYPE(None, pointer, pointer, word)(at["heddle_release_all"])
@@ -71,25 +71,25 @@ _runtime_of_process: list[_Runtime] = []
 
 
 def runtime() -> _Runtime:
-    """What this process shares between machines; made when it is first asked for."""
+    """Return the functions that all machines of this process share. They are created on first use."""
     if not _runtime_of_process:
         _runtime_of_process.append(_Runtime())
     return _runtime_of_process[0]
 
 
 def write_value(at: int, kind: int, payload: int) -> None:
-    """Write a value at an address: its kind, and what it holds or where its object lies."""
+    """Write a value at an address: its kind, and its payload (a number or an object's address)."""
     ctypes.memmove(at, _VALUE.pack(kind, 0, payload), VALUE_BYTES)
 
 
 def read_value(at: int) -> tuple[int, int]:
-    """Kind and payload."""
+    """Read the kind and the payload of the value at an address."""
     kind, _, payload = _VALUE.unpack(_read(at, VALUE_BYTES))
     return kind, payload
 
 
 def lend(tensor: Tensor) -> int:
-    """The payload of a new tensor object over a Python tensor, which it keeps."""
+    """Return the payload of a new native tensor over the memory of a Python tensor, which it keeps alive."""
     made = _new_object(TENSOR, _DL_BYTES, id(tensor), _FOREIGN_OWNER | _IS_OWNER)
     _keep(tensor)
     ctypes.memmove(made, tensor._header, _DL_BYTES)
@@ -97,35 +97,36 @@ def lend(tensor: Tensor) -> int:
 
 
 def _new_object(kind: int, size_bytes: int, owner: int | None, flags: int) -> int:
-    """The payload of a new object. Raises: Trap U0601."""
+    """Return the payload of a new native object. Raises: Trap U0601 if there is no memory."""
     made: int | None = runtime().new(kind, size_bytes, owner, flags)
     return raise_native_error() if made is None else made
 
 
 _keep = ctypes.PYFUNCTYPE(None, ctypes.py_object)(("Py_IncRef", ctypes.pythonapi))
-"""One holder more of a Python object."""
+"""Increments the reference count of a Python object."""
 
 
 def object_in(word: int) -> Any:
-    """The Python object whose address a word of memory holds."""
+    """Return the Python object whose address is in a word of memory."""
     return ctypes.py_object.from_address(word).value
 
 
 def _host_owner(payload: int) -> Any:
-    """The Python object that owns a native one."""
+    """Return the Python object that owns a native object."""
     return object_in(payload - HEAD_BYTES + _OWNER)
 
 
 def _fits_word(value: int) -> bool:
-    """Larger integers, and shapes of them, stay objects of Python: compiled code passes them on."""
+    """Whether an integer, or each size of a shape, fits into 64 bits. Other values stay Python objects, which
+    compiled code only passes on."""
     return -(1 << 63) <= value < 1 << 63
 
 
 class ObjectTranslator:
-    """Python objects to native values and back, for one machine.
+    """Converts Python objects to native values and back, for one machine.
 
-    `closure(number, bound)` makes the Python form of a native closure; `is_ours()` says whether this thread
-    may look at the machine's objects: nobody else runs it.
+    `closure(number, bound)` makes the Python form of a native closure. `is_ours()` says whether this thread
+    may access the machine's objects, that is, no other thread runs the machine.
     """
 
     def __init__(
@@ -138,12 +139,14 @@ class ObjectTranslator:
         self._closure = closure
         self.is_ours = is_ours
         self._waiting: list[int] = []
-        """Objects that were let go while another thread ran the machine."""
+        """Objects that were released while another thread ran the machine."""
         self._moving: list[RefValue] = []
         """References whose values are being converted."""
 
     def to_native(self, value: Any) -> tuple[int, int]:
-        """Kind and payload; the count of a new object is the caller's."""
+        """Convert a Python object to kind and payload. A new native object's reference belongs to the
+        caller.
+        """
         if value is None:
             return NONE, 0
         if isinstance(value, (TextTensor, Texts)):
@@ -173,7 +176,7 @@ class ObjectTranslator:
         return FOREIGN, payload
 
     def _nested(self, value: Any) -> tuple[int, int]:
-        """A tuple or a value of a data type, as deep as it may be. What is shared stays shared."""
+        """Convert a tuple or a value of a data type, at any depth of nesting. Shared parts stay shared."""
         done: dict[int, tuple[int, int]] = {}
         try:
             for top in inside_out(value, _nested_items):
@@ -184,7 +187,7 @@ class ObjectTranslator:
                 runtime().release(None, kind, payload)
 
     def _of_items(self, value: Any, done: dict[int, tuple[int, int]]) -> tuple[int, int]:
-        """An object that holds its items, of which those that have items are done."""
+        """Make a native object from its items. Nested items are already converted in `done`."""
         made: list[tuple[int, int]] = []
         try:
             for item in _items(value):
@@ -194,7 +197,7 @@ class ObjectTranslator:
                 else:
                     made.append(self.to_native(item))
             found = self._with_items(value, b"".join(_VALUE.pack(kind, 0, payload) for kind, payload in made))
-            made = []  # they are the object's
+            made = []  # their references now belong to the object
         finally:
             for kind, payload in made:
                 runtime().release(None, kind, payload)
@@ -204,13 +207,15 @@ class ObjectTranslator:
         if isinstance(value, ConstructorValue):
             head = struct.pack("<qq", len(value.fields), value.tag)
             return DATA, self._new(DATA, head + content)
-        # Programs may take items out of a tuple for all its holders, and give it back: it stays the same.
+        # A program may remove items from a tuple for all its holders and return it, so it must stay the same
+        # object.
         payload = self._new(TUPLE, struct.pack("<q", len(value)) + content, value)
         _keep(value)
         return TUPLE, payload
 
     def _reference(self, value: RefValue) -> int | None:
-        """The payload of a reference, which is this machine's from now on; None for another machine's."""
+        """Return the payload of a reference, which belongs to this machine from now on; None for a reference
+        of another machine."""
         if value.cell is None:
             payload = self._new(REFERENCE, _VALUE.pack(NONE, 0, 0))
             cell = NativeCell(self, payload)
@@ -234,24 +239,24 @@ class ObjectTranslator:
         return payload
 
     def new_closure(self, number: int) -> int:
-        """The payload of a closure of function `number` that binds nothing."""
+        """Return the payload of a closure of function `number` without bound values."""
         return self._new(CLOSURE, struct.pack("<qq", number, 0))
 
     def borrow(self, values: Sequence[Any]) -> tuple[ctypes.Array[Any], list[int]]:
-        """Memory with objects of Python that the caller keeps alive, and their payloads: nothing counts them,
-        so that the garbage collector sees all who hold them."""
+        """Convert Python objects that the caller keeps alive. Return memory with the values, and their
+        payloads. No references are counted, so the garbage collector sees all holders."""
         heads = [_HEAD.pack(IMMORTAL, FOREIGN, _FOREIGN_OWNER, id(value), 0) for value in values]
         memory = ctypes.create_string_buffer(b"".join(heads), HEAD_BYTES * len(heads) + 1)
         first = ctypes.addressof(memory) + HEAD_BYTES
         return memory, [first + HEAD_BYTES * number for number in range(len(heads))]
 
     def store(self, at: int, value: Any) -> None:
-        """Write a value to a register, whose old one is dropped."""
+        """Write a value to a register and release the old value."""
         kind, payload = self.to_native(value)
         runtime().put(None, at, kind, payload & (1 << 64) - 1)
 
     def from_native(self, at: int, count: int) -> list[Any]:
-        """The Python objects of values side by side, which stay the registers'."""
+        """Return the Python objects of consecutive registers. The registers keep their values."""
         return [self._object(*value) for value in _values_at(at, count)]
 
     def _object(self, kind: int, payload: int) -> Any:
@@ -285,7 +290,7 @@ class ObjectTranslator:
         return self._machine
 
     def _from_nested(self, kind: int, payload: int) -> Any:
-        """The Python object of a tuple or a value of a data type, as deep as it may be."""
+        """Return the Python object of a native tuple or value of a data type, at any depth of nesting."""
         done: dict[int, Any] = {}
         todo = [(kind, payload)]
         while todo:
@@ -304,8 +309,8 @@ class ObjectTranslator:
     # ---- references that Python holds
 
     def let_go(self, payload: int) -> None:
-        """One holder less of an object. Counts belong to the thread that runs the machine: what another
-        thread drops waits."""
+        """Release a reference to an object. Only the thread that runs the machine may change reference
+        counts, so releases from other threads are queued."""
         self._waiting.append(payload)
         if self.is_ours():
             while self._waiting:
@@ -319,7 +324,7 @@ class ObjectTranslator:
             return same
         data, device_type, device_id, ndim, word, sizes, _, _ = _DL.unpack(_read(payload, _DL_BYTES))
         layout, dtype = layout_of(words_at(sizes, ndim)), DataType(dtype_from_packed(word))
-        keeper: Any = None  # of a shape heap in a frame: only builtins of shapes get it, for the call
+        keeper: Any = None  # the shape heap is in a frame; only shape builtins get it, and only for one call
         if not owner:
             return make_tensor(data, layout, dtype, Device(device_type, device_id), keeper)
         if flags & _FOREIGN_OWNER:
@@ -332,22 +337,22 @@ class ObjectTranslator:
 
 
 class NativeCell:
-    """What a reference that Python holds stands for: a native one. Raises: Trap U0405 where another thread
-    runs the machine meanwhile."""
+    """The native memory of a RefValue that Python holds. Raises: Trap U0405 if another thread is running the
+    machine."""
 
     __slots__ = ("payload", "translator")
 
     def __init__(self, translator: ObjectTranslator, payload: int) -> None:
-        """The payload's count is the cell's."""
+        """Take over the caller's reference to the payload."""
         self.translator, self.payload = translator, payload
 
     def read(self) -> Any:
-        """The value in the cell, as a value of Python."""
+        """Return the value in the cell as a Python object."""
         self._check()
         return self.translator.from_native(self.payload, 1)[0]
 
     def write(self, value: Any) -> None:
-        """Raises: TrapTypeError U0406 for a value that leads to this reference."""
+        """Store a value. Raises: TrapTypeError U0406 for a value that contains this reference."""
         self._check()
         value = to_value(value)
         if self._is_in(value):
@@ -355,7 +360,7 @@ class NativeCell:
         self.translator.store(self.payload, value)
 
     def _is_in(self, value: Any) -> bool:
-        seen: dict[int, Any] = {}  # kept alive: what references give is made anew
+        seen: dict[int, Any] = {}  # kept alive: the objects of values that references return are created anew
         todo = [value]
         while todo:
             top = todo.pop()
@@ -395,13 +400,13 @@ def _nested_items(value: Any) -> Sequence[Any]:
 
 
 def _values_at(at: int, count: int) -> list[tuple[int, int]]:
-    """Kinds and payloads of values side by side."""
+    """Return kinds and payloads of consecutive values."""
     read = _read(at, VALUE_BYTES * count)
     return [(kind, payload) for kind, _, payload in _VALUE.iter_unpack(read)]
 
 
 def _items_at(kind: int, payload: int) -> list[tuple[int, int]]:
-    """The items of a tuple or a value of a data type; none of a tuple that Python has."""
+    """Return the items of a native tuple or value of a data type; none for a tuple that Python owns."""
     if kind == TUPLE and _owner(payload)[0] & _IS_OWNER:
         return []
     first = payload + (8 if kind == TUPLE else 16)
@@ -409,18 +414,18 @@ def _items_at(kind: int, payload: int) -> list[tuple[int, int]]:
 
 
 def _of_items(kind: int, payload: int, items: list[Any]) -> Any:
-    """The Python object of a tuple or a value of a data type, its items converted."""
+    """Return the Python object of a tuple or value of a data type from its converted items."""
     if kind == DATA:
         return ConstructorValue(words_at(payload, 2)[1], tuple(items))
     return _host_owner(payload) if _owner(payload)[0] & _IS_OWNER else Array(items)
 
 
 def _owner(payload: int) -> tuple[int, int]:
-    """Flags and owner in an object's head."""
+    """Return the flags and the owner from an object's head."""
     _, _, flags, owner, _ = _HEAD.unpack(_read(payload - HEAD_BYTES, HEAD_BYTES))
     return flags, owner
 
 
 def _storage(payload: int) -> Storage:
-    """A Python object for a native storage, with a count of its own."""
+    """Return a Python object for a native storage, with a reference of its own."""
     return allocator_at(_owner(payload)[1]).share(payload)

@@ -1,8 +1,8 @@
-"""The passes that marked functions of the support library's text go through before LLVM makes code of it.
+"""Optimise marked functions of the support library's IR before code generation.
 
-They are those that look at the same thing more than once, because small functions were put in place of their
-calls: is the memory there, which kind is it. All others reach the code generator as they are written: locks
-and waiting threads are spelled out, and nothing in between shall be clever about them.
+These functions consist of small inlined functions that repeat the same checks (such as "is the memory there?"
+or "which kind is it?"), which the passes remove. All other functions reach the code generator unchanged:
+their locks and waits are written out explicitly, and no optimisation may reorder them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ SIMPLIFIED = "heddle-simplified"
 
 
 def simplify_marked(llvm: Any, machine: Any, module: Any) -> None:
-    """Change a module in place. `llvm` is `llvmlite.binding`. Raises: RuntimeError from LLVM."""
+    """Optimise a module in place. `llvm` is `llvmlite.binding`. Raises: RuntimeError from LLVM."""
     mark = f'"{SIMPLIFIED}"'.encode()
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2))
     passes = llvm.create_new_function_pass_manager()

@@ -1,14 +1,15 @@
-"""What the pool writes down of the parts of parallel loops, for profiles.
+"""Structures in which the thread pool records parts of parallel loops, for profiles.
 
-Object code in files knows nothing of this: it is no part of the interface that `abi.py` describes.
+Stored object code does not use them, so they are not part of the interface in `abi.py`.
 """
 
 from heddle.systems.types import Atomic, Pointer, Struct, u64
 
 
 class Part(Struct):
-    """A part of a parallel loop: the records of the thread that called the loop and of the one that ran the
-    part (`heddle_thread`), its first index, how many, and when it began and ended, in cycles."""
+    """A part of a parallel loop: the `heddle_thread` records of the thread that called the loop and of the
+    thread that ran the part, the first index, the number of iterations, and the start and end time in cycles.
+    """
 
     owner: u64
     thread: u64
@@ -19,7 +20,8 @@ class Part(Struct):
 
 
 class PartLog(Struct):
-    """Room for `capacity` parts. `count` are those that there were: more, where it was short."""
+    """Space for `capacity` parts. `count` is the number of parts that ran; it is larger than `capacity` if
+    some did not fit."""
 
     parts: Pointer[Part]
     capacity: u64

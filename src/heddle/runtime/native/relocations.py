@@ -1,4 +1,4 @@
-"""What a linker writes into code: the kinds of relocations in ELF objects for two machines.
+"""ELF relocations: how a linker patches code, for two machines.
 
     S  the symbol's address      A  the addend      P  the place that is written
     G  the symbol's entry in the table of addresses (GOT), which begins at GOT
@@ -14,15 +14,15 @@ from collections.abc import Callable, Mapping
 from heddle.support.frozen import frozen
 
 Value = Callable[[int, int, int, int, int], int]
-"""The number to write, of S, A, P, the address of G and that of GOT."""
+"""The value to write, from S, A, P, the address of G and the address of GOT."""
 Write = Callable[[bytearray, int, int], None]
-"""Writes a number at an offset. Raises: OverflowError where it does not fit."""
+"""Writes a value at an offset. Raises: OverflowError if it does not fit."""
 
 
 @frozen
 class Relocation:
-    """One kind. `uses_entry`: it needs the symbol's entry in the table of addresses. `is_call`: a place
-    nearby that jumps on will do."""
+    """A relocation kind. `uses_entry`: it needs the symbol's GOT entry. `is_call`: the target may be replaced
+    by a nearby jump to it."""
 
     value: Value
     write: Write
@@ -32,8 +32,8 @@ class Relocation:
 
 @frozen
 class Machine:
-    """What Linux calls a machine, its kinds by number, and code that jumps to the address which lies behind
-    it."""
+    """A machine: its name under Linux, its relocation kinds by number, and the code of a jump to the address
+    that is stored after it."""
 
     name: str
     kinds: Mapping[int, Relocation]
@@ -93,7 +93,8 @@ def _page(address: int) -> int:
 
 
 def _bits(first: int, count: int, shift: int, is_checked: bool = True, is_signed: bool = True) -> Write:
-    """Writes bits `shift` and up of a number into `count` bits of an instruction from bit `first` on."""
+    """Return a function that writes bits `shift` and up of a value into the `count` bits of an instruction
+    from bit `first` on."""
 
     def write(memory: bytearray, at: int, number: int) -> None:
         field = number >> shift
@@ -110,7 +111,8 @@ def _bits(first: int, count: int, shift: int, is_checked: bool = True, is_signed
 
 
 def _page_bits(is_checked: bool = True, shift: int = 12) -> Write:
-    """The split field of ADRP and ADR: two low bits at 29, 19 high ones at 5."""
+    """Return a function that writes the split immediate of ADRP and ADR: two low bits at bit 29, 19 high bits
+    at bit 5."""
 
     def write(memory: bytearray, at: int, number: int) -> None:
         field = number >> shift
@@ -164,4 +166,4 @@ MACHINES = {
     62: Machine("x86_64", _X86_64, bytes.fromhex("ff2500000000")),  # jmp *[rip]
     183: Machine("aarch64", _AARCH64, bytes.fromhex("5000005800021fd6")),  # ldr x16, #8; br x16
 }
-"""By ELF's number of the machine."""
+"""Machines by their ELF number."""

@@ -1,9 +1,9 @@
-"""LLVM IR that calls code on another stack, for each kind of processor that we know how to do it on.
+"""LLVM IR that calls code on another stack, for each supported processor.
 
     define internal i32 @run_on(ptr top, ptr code, i64 a, i64 b, i64 c, i64 d, i64 e)
 
-calls `code(a, b, c, d, e)` with the stack beginning below `top`. A register that calls preserve keeps the old
-stack's end. What calls may change is named, so that nothing is kept there.
+calls `code(a, b, c, d, e)` with the stack pointer just below `top`. A callee-saved register keeps the old
+stack pointer. All caller-saved registers are declared as clobbered.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _AARCH64 = _text(
     ),
 )
 RUN_ON = {"x86_64": _X86_64, "aarch64": _AARCH64}
-"""By the name of the machine."""
+"""The IR by machine name."""
 NO_RUN_ON = """
 define internal i32 @run_on(ptr %top, ptr %code, i64 %a, i64 %b, i64 %c, i64 %d, i64 %e) {
   call void @llvm.trap()
@@ -62,4 +62,4 @@ define internal i32 @run_on(ptr %top, ptr %code, i64 %a, i64 %b, i64 %c, i64 %d,
 }
 declare void @llvm.trap()
 """
-"""Of other machines, where `HAS_SEGMENTS` is 0."""
+"""The IR for all other machines, for which `HAS_SEGMENTS` is 0."""

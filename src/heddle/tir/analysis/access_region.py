@@ -1,4 +1,4 @@
-"""Which regions of buffers a block or statement touches."""
+"""Find the buffer regions that a block or statement reads and writes."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Box = tuple[tuple[PrimExpr, PrimExpr], ...]
 
 
 class AccessRegions:
-    """Collects, per buffer, the union of the boxes that loads and stores touch, with inner loops run over
-    their ranges. With `only`, for this buffer alone."""
+    """Collects, per buffer, the bounding box of all loads and stores over the ranges of inner loops. With
+    `only`, for that buffer alone."""
 
     def __init__(self, only: Buffer | None = None) -> None:
         self._only = only
@@ -179,17 +179,18 @@ def _has_load(expr: PrimExpr) -> bool:
 
 
 def access_regions(stmt: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """What a statement reads and writes; indices that only running can tell give the whole dimension."""
+    """Return the regions that a statement reads and writes. An index that is known only at run time gives the
+    whole dimension."""
     collector = AccessRegions()
     collector.visit(stmt)
     return collector.regions(collector.reads), collector.regions(collector.writes)
 
 
 def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
-    """What one run of a block reads and writes, in terms of its iteration variables.
+    """Return the regions that one run of a block reads and writes, in terms of its iteration variables.
 
-    A reduction's update reads what it writes; that read is left out where `init` sets it first. Reads of the
-    same buffer elsewhere stay.
+    The update of a reduction also reads what it writes; this read is omitted if `init` writes it first. Other
+    reads of the same buffer are included.
     """
     collector = AccessRegions()
     collector._local.update(block.alloc_buffers)
@@ -208,7 +209,7 @@ def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple
 
 
 def with_access_regions(block: SBlock) -> SBlock:
-    """The block with its regions found anew."""
+    """Return the block with recomputed regions."""
     reads, writes = block_access_regions(block)
     return replace(block, reads=reads, writes=writes)
 

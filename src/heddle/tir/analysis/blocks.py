@@ -1,4 +1,4 @@
-"""What lies inside a statement: the statements directly in it, its blocks, nests of one block each."""
+"""Find statements, blocks and loop nests inside a statement."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def blocks_below(stmt: Stmt) -> list[SBlockRealize]:
 
 
 def plain_nests(func: PrimFunc) -> list[SBlock] | None:
-    """The blocks of a function whose root holds only perfect nests of one block each, which runs for every
-    value of its axes once, without conditions; None for any other function."""
+    """Return the blocks of a function whose root contains only perfect nests of one block each. Each block
+    runs once for every value of its axes, without conditions. None for any other function."""
     if not isinstance(func.body, SBlockRealize):
         return None
     found: list[SBlock] = []

@@ -1,4 +1,4 @@
-"""Which dtypes a function computes with."""
+"""Find the dtypes with which a function computes."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""What index arithmetic surely gives on a machine, where programs may be hostile.
+"""Prove facts about index arithmetic as the machine executes it, for hostile programs.
 
-The Analyzer takes integers of 32 bits and more not to overflow. A program from outside may let them: in int32
+The Analyzer assumes that integers of 32 bits and more do not overflow. An untrusted program may let them
+overflow: in int32
 
     for i in 0 .. 8: A[(i * 2**30) // 2**30]        is A[0], A[1], A[-2], A[-1], ... on a machine
 
-and not A[i]. Here an expression counts as *exact* only if no part of it can leave its dtype; of one that is
-not exact nothing is proved. Facts come from loops with exact bounds, exact conditions and sizes of at most
-`MAX_SIZE`, which the checked function asserts.
+and not A[i]. Here, an expression is *exact* only if no part of it can leave the range of its dtype; nothing
+is proved about other expressions. Facts come from loops with exact bounds, from exact conditions, and from
+sizes of at most `MAX_SIZE`, which the checked function asserts.
 """
 
 from __future__ import annotations

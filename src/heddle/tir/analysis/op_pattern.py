@@ -1,4 +1,4 @@
-"""What kind of operator a loop function is, from its loops: what fusion goes by."""
+"""Classify a loop function for operator fusion, from its loops."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, IterType, PrimFunc
 
 
 class OpPattern(IntEnum):
-    """In order of what they allow: a later kind fuses in fewer ways."""
+    """Fusion kinds, in order: a later kind can be fused in fewer ways."""
 
     ELEMENTWISE = 0  # out[i] from in[i]
     BROADCAST = 1  # out[i, j] from in[i]
@@ -25,8 +25,8 @@ class OpPattern(IntEnum):
 
 
 def op_pattern(func: PrimFunc) -> OpPattern:
-    """The pattern of a function of blocks; OPAQUE for anything else. An attribute `op_pattern` overrides
-    it."""
+    """Return the pattern of a function that consists of blocks; OPAQUE for any other. The attribute
+    `op_pattern` overrides it."""
     stated = func.attrs.get("op_pattern")
     if stated is not None:
         return OpPattern(int(stated))
@@ -66,8 +66,8 @@ def block_pattern(block: SBlock) -> OpPattern:
 
 
 def is_contraction(block: SBlock) -> bool:
-    """Whether a reduction multiplies values of two buffers, or of two places in one: a matrix product or
-    convolution."""
+    """Whether a reduction multiplies values of two buffers (or two elements of one buffer): a matrix product
+    or convolution."""
     products = [node for node in walk(block.body) if isinstance(node, Mul)]
     return any(
         len({load.buffer for load in _loads(product)} - {r.buffer for r in block.writes}) >= 2

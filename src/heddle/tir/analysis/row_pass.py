@@ -1,4 +1,4 @@
-"""Functions that compute each row of a tensor from the same row of another: softmax and its like."""
+"""Recognise functions that compute each row of a tensor from the same row of another one, such as softmax."""
 
 from __future__ import annotations
 

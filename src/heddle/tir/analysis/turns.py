@@ -1,4 +1,5 @@
-"""How often the stores of a loop function run for some arguments: what interpreting it would take."""
+"""Count how often the stores of a loop function run for given arguments, that is, how long its interpretation
+takes."""
 
 from __future__ import annotations
 

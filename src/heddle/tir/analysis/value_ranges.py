@@ -1,9 +1,10 @@
-"""Ranges of the integers that a loop function computes, from ranges of those that it is given.
+"""Infer ranges of the integers that a loop function computes, from ranges of its inputs.
 
     out[i] = first[checked(at[i], 9)] + cast(x[i] < y[i])     first in [0, 7]   →   out in [0, 8]
 
-Integers of tensors wrap, unlike sizes and indices: an operation whose result may leave its dtype may give any
-value of it. Where a buffer is written matters, not when: its range holds all that is ever stored in it.
+Integers of tensors wrap around, unlike sizes and indices: if a result may leave its dtype, it may be any
+value of the dtype. The analysis is flow-insensitive: the range of a buffer holds all values that are ever
+stored in it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Memory that several buffers, or pointers, are over."""
+"""Find memory that several buffers or pointers share."""
 
 from __future__ import annotations
 

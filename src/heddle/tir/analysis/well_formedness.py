@@ -1,4 +1,4 @@
-"""Whether loop functions keep their rules."""
+"""Check that loop functions are well-formed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from heddle.tir.verify import verify_prim_func
 
 
 def verify_well_formed(program: IRModule | PrimFunc, assert_mode: bool = True) -> bool:
-    """Whether there is no finding. Raises: VerifyError with every finding, in `assert_mode`."""
+    """Whether the verifier has no findings. With `assert_mode`, raise VerifyError with all findings instead
+    of returning False."""
     mod = program if isinstance(program, IRModule) else IRModule.from_expr(program)
     funcs = [func for func in mod.functions.values() if isinstance(func, PrimFunc)]
     findings = [finding for func in funcs for finding in verify_prim_func(func, mod)]

@@ -1,12 +1,12 @@
-"""How much work a loop function is: arithmetic operations, and elements that it reads and writes.
+"""Count the work of a loop function: arithmetic operations, and elements that it reads and writes.
 
-Counts are scalar expressions over the function's symbolic sizes; a loop whose bounds depend on outer loops
-counts with its greatest extent.
+Counts are scalar expressions over the function's symbolic sizes. A loop whose bounds depend on outer loops
+counts with its largest extent.
 
-What counts as an operation: `+ - * / min max` and the integer divisions in values that are stored, bound or
-evaluated, one for each lane. Comparisons, conditions, casts, selections, indices and calls of intrinsics
-(`exp`, `sqrt`) count nothing themselves, their operands do. A multiply-add is two. Of two branches the more
-expensive one counts. This is how TVM's `estimate_tir_flops` counts.
+Operations are `+ - * / min max` and the integer divisions in values that are stored, bound or evaluated, one
+per lane. Comparisons, conditions, casts, selections, indices and calls of intrinsics (`exp`, `sqrt`) do not
+count, but their operands do. A multiply-add counts as two. Of two branches, the more expensive one counts.
+These are the rules of TVM's `estimate_tir_flops`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from heddle.tir.nodes import (
 )
 
 ESTIMATED_FLOPS = "estimated_flops"
-"""Attribute of a function that states its count; nothing is computed then."""
+"""The attribute of a function that states its operation count, which then is not computed."""
 
 
 def _int64(value: int) -> PrimExpr:
@@ -49,7 +49,7 @@ def _int64(value: int) -> PrimExpr:
 
 @dataclass(slots=True)
 class Work:
-    """Arithmetic operations, and accesses by buffer in elements."""
+    """The number of arithmetic operations, and the number of accessed elements per buffer."""
 
     flops: PrimExpr = field(default_factory=lambda: _int64(0))
     reads: dict[Buffer, PrimExpr] = field(default_factory=dict)
@@ -57,17 +57,16 @@ class Work:
 
 
 def work_of(func: PrimFunc) -> Work:
-    """The work of one call. Raises: UsageError T0701 where it depends on data (a `while` loop, a loop bound
-    that is loaded from a buffer).
-    """
+    """Return the work of one call. Raises: UsageError T0701 if it depends on data (a `while` loop, or a loop
+    bound that is loaded from a buffer)."""
     counter = _Counter()
     counter.stmt(func.body, _int64(1))
     return counter.finish()
 
 
 def estimate_tir_flops(given: IRModule | PrimFunc | Stmt) -> float | PrimExpr:
-    """The arithmetic operations of a statement, of one call of a function, or of a module's functions
-    together: a number, or an expression over symbolic sizes where there are some.
+    """Return the number of arithmetic operations of a statement, of one call of a function, or of all
+    functions of a module: a number, or an expression if there are symbolic sizes.
 
     Raises: UsageError T0701 as `work_of`.
     """

@@ -1,4 +1,4 @@
-"""What all primitives of a schedule share: the program, the trace, the random numbers, and recording."""
+"""The base of schedules: the program, the trace, the random numbers, and the recording of primitives."""
 
 from __future__ import annotations
 
@@ -84,10 +84,11 @@ def _outputs(result: Any) -> tuple[Any, ...]:
 
 
 class ScheduleBase:
-    """Schedules the function `main` of a module, or its only loop function, or a function alone.
+    """Schedules a loop function: the function `main` of a module, its only loop function, or a single
+    function.
 
-    `seed` makes sampling repeatable. With `debug_mask` other than "none" the program is verified after every
-    primitive.
+    `seed` makes sampling repeatable. With a `debug_mask` other than "none", the program is verified after
+    every primitive.
     """
 
     def __init__(
@@ -114,12 +115,12 @@ class ScheduleBase:
 
     @property
     def mod(self) -> IRModule:
-        """The module with the function as it is now."""
+        """The module with the current state of the function."""
         return self._mod
 
     @property
     def func(self) -> PrimFunc:
-        """The function as it is now."""
+        """The current state of the function."""
         func: PrimFunc = self._mod[self._target]
         return func
 
@@ -165,8 +166,8 @@ class ScheduleBase:
     def get(self, handle: PrimExpr) -> int: ...
 
     def get(self, handle: Any) -> Any:
-        """The block or loop that a handle stands for, or the number of a sampled variable or an expression of
-        such. Raises: ScheduleError T0401, T0402."""
+        """Return the block or loop of a handle, or the value of a sampled number or of an expression of such
+        numbers. Raises: ScheduleError T0401, T0402."""
         if isinstance(handle, SBlockRV):
             return find_block(self.func, handle.name).stmt.block
         if isinstance(handle, LoopRV):
@@ -183,11 +184,11 @@ class ScheduleBase:
     # ---- random numbers
 
     def seed(self, seed: int) -> None:
-        """Start the random numbers anew; -1 takes any seed."""
+        """Seed the random number generator; -1 chooses a seed."""
         self._random = random.Random(None if seed == -1 else seed)
 
     def fork_seed(self) -> int:
-        """A seed for another generator, drawn from this one."""
+        """Draw a seed for another generator."""
         return self._random.getrandbits(31)
 
     def _sampled(self, value: int) -> Var:

@@ -1,4 +1,4 @@
-"""What a schedule primitive raises when it does not apply: the rule, and the program with the place
+"""The error of a schedule primitive that does not apply: the violated rule, and the program with the place
 marked."""
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from heddle.tir.nodes import PrimFunc, Stmt
 
 
 class ScheduleError(HeddleError, RuntimeError):
-    """The notes show the function at the time of the error; `stmt` is the loop or block it is about."""
+    """A schedule primitive does not apply. The notes show the function at that time; `stmt` is the loop or
+    block that is to blame."""
 
     def __init__(
         self, code: Code, message: str, func: PrimFunc, stmt: Stmt | None = None, help: str | None = None

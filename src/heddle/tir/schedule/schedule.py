@@ -7,9 +7,10 @@
     sch.parallel(i_0)
     sch.mod, sch.trace
 
-Handles (`SBlockRV`, `LoopRV`) stay valid while their block or loop exists. Each primitive checks that it
-keeps the program's meaning, or raises ScheduleError and changes nothing. The trace replays on an equal
-function. Primitives by topic are in `methods/`; what each does to a program in the file of its name.
+Handles (`SBlockRV`, `LoopRV`) stay valid as long as their block or loop exists. Each primitive checks that it
+preserves the program's meaning; otherwise it raises ScheduleError and changes nothing. The trace can be
+replayed on an equal function. Primitives are in `methods/` by topic; the rewrite of each primitive is in a
+file of its name.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ from heddle.tir.schedule.tree import find_block, root_block
 
 
 class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMethods, SamplingMethods):
-    """A program under rewriting, the handles of its parts, and the trace of what was done."""
+    """A program, the handles of its blocks and loops, and the trace of the applied primitives."""
 
     def work_on(self, func_name: str) -> None:
-        """Choose the function that the following primitives rewrite."""
+        """Select the function that the following primitives rewrite."""
         self._mod.get_global_var(func_name)
         self._target = func_name
 
     def copy(self) -> Schedule:
-        """A schedule of the same program that goes its own way; handles are valid in both."""
+        """Return an independent schedule of the same program. Handles are valid in both."""
         other = type(self)(self._mod, seed=self.fork_seed())
         other._target, other._is_checked = self._target, self._is_checked
         other._values = dict(self._values)
@@ -45,22 +46,22 @@ class Schedule(QueryMethods, LoopMethods, BlockMethods, BufferMethods, LayoutMet
         return other
 
     def realization(self, handle: SBlockRV) -> SBlockRealize:
-        """Where a block is realized: its axes' values and its predicate."""
+        """Return the realization of a block: the values of its axes, and its predicate."""
         realize: SBlockRealize = find_block(self.func, handle.name).stmt
         return realize
 
     def show(self, style: str | None = None, black_format: bool | None = None) -> None:
-        """Print the module as it is now, then the trace of what was done."""
+        """Print the current module and then the trace."""
         self.mod.show(style, black_format)
         self.trace.show(style, black_format)
 
     def blocks(self) -> list[SBlockRV]:
-        """All blocks but the root, in order of the text."""
+        """Return all blocks except the root, in text order."""
         root = root_block(self.func)
         return [SBlockRV(r.block.name_hint) for r in blocks_in(self.func.body) if r.block is not root]
 
     def loop_of(self, block: SBlockRV | str, index: int) -> LoopRV:
-        """One of a block's loops by position. Raises: ScheduleError T0401."""
+        """Return one of a block's loops by index. Raises: ScheduleError T0401."""
         loops = find_block(self.func, self._name(block)).loops()
         if not -len(loops) <= index < len(loops):
             raise ScheduleError(T0401, f"block has {len(loops)} loops, no loop {index}", self.func)

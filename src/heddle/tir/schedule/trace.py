@@ -29,8 +29,8 @@ DecisionProvider = Callable[[Instruction, Mapping[str, Any], Any], Any]
 
 
 class Trace(Shown):
-    """Instructions in order, and what those that sample decided. `sizes`: what is variable in the program's
-    shapes (`size_variables`), by place, so that arguments may have them."""
+    """Instructions in order, and the decisions of sampling instructions. `sizes` are the variables in the
+    program's shapes (`size_variables`), by index, so that arguments may contain them."""
 
     def __init__(
         self, insts: Any = (), decisions: Mapping[Instruction, Any] | None = None, sizes: Sequence[Var] = ()
@@ -40,13 +40,13 @@ class Trace(Shown):
         self.sizes = tuple(sizes)
 
     def append(self, inst: Instruction, decision: Any = None) -> None:
-        """Add a step, with the decision that it took."""
+        """Append an instruction with its decision."""
         self.insts.append(inst)
         if decision is not None:
             self.decisions[inst] = decision
 
     def pop(self) -> Instruction | None:
-        """Take the last instruction off."""
+        """Remove the last instruction and return it."""
         if not self.insts:
             return None
         inst = self.insts.pop()
@@ -54,15 +54,15 @@ class Trace(Shown):
         return inst
 
     def get_decision(self, inst: Instruction) -> Any:
-        """What a sampling instruction decided, or None."""
+        """Return the decision of a sampling instruction, or None."""
         return self.decisions.get(inst)
 
     def with_decision(self, inst: Instruction, decision: Any, remove_postproc: bool = False) -> Trace:
-        """A trace in which one instruction decides otherwise."""
+        """Return a trace in which one instruction has another decision."""
         return Trace(self.instructions(remove_postproc), {**self.decisions, inst: decision}, self.sizes)
 
     def copy(self) -> Trace:
-        """The same steps and decisions, to be continued apart."""
+        """Return an independent copy."""
         return Trace(self.insts, self.decisions, self.sizes)
 
     def instructions(self, remove_postproc: bool = False) -> list[Instruction]:
@@ -73,9 +73,9 @@ class Trace(Shown):
     def apply_to_schedule(
         self, sch: Any, remove_postproc: bool = False, decision_provider: DecisionProvider | None = None
     ) -> None:
-        """Run the instructions on another schedule; handles are renewed on the way.
+        """Run the instructions on another schedule, with new handles.
 
-        Raises: ScheduleError where a primitive does not apply to its program.
+        Raises: ScheduleError if a primitive does not apply to its program.
         """
         pairs = zip(self.sizes, size_variables(sch.func), strict=False)  # another program has others
         renewed: dict[int, Any] = {id(old): new for old, new in pairs}
@@ -92,7 +92,7 @@ class Trace(Shown):
                     renewed[id(old.var)] = new.var
 
     def simplified(self, remove_postproc: bool = False) -> Trace:
-        """The trace without instructions that only find or sample what no other instruction uses."""
+        """Return the trace without queries and samplings whose results no other instruction uses."""
         kept: list[Instruction] = []
         used: set[int] = set()
         for inst in reversed(self.instructions(remove_postproc)):

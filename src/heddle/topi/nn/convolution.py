@@ -33,7 +33,9 @@ def conv(
     out_layout: str | None = None,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Cross-correlation of channels; `groups` splits channels into independent ones."""
+    """Cross-correlation with 1, 2 or 3 spatial axes. `groups` divides the channels into independent
+    groups.
+    """
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     at, weight_at = positions(data_layout, "NC" + spatial), positions(kernel_layout, "OI" + spatial)
@@ -70,7 +72,7 @@ def conv(
 
 
 def _widened(data: te.Tensor) -> te.Tensor:
-    """Images of float16 as float32: an element is converted once, and not for every product."""
+    """Convert float16 images to float32 once, instead of for every product."""
     if data.dtype != "float16":
         return data
     result: te.Tensor = te.compute(data.shape, lambda *i: cast("float32", data[i]), name="widened")
@@ -140,7 +142,7 @@ def pad_axes(
     after: Sequence[Any],
     value: PrimExpr | None = None,
 ) -> te.Tensor:
-    """The tensor with `value` (default 0) before and after some axes."""
+    """Pad some axes with `value` (default 0): `before` and `after` elements."""
     low, high = dict(zip(axes, before, strict=True)), dict(zip(axes, after, strict=True))
     fill = constant(0, x.dtype) if value is None else value
     shape = [simplified(dim + (low.get(k, 0) + high.get(k, 0))) for k, dim in enumerate(x.shape)]
@@ -172,9 +174,8 @@ def conv_transpose(
     out_layout: str | None = None,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """The gradient of a convolution with respect to its data; kernels are (in, out of one group,
-    spatial...).
-    """
+    """Transposed convolution: the gradient of a convolution with respect to its data. The kernel layout is
+    (in, out of one group, spatial...)."""
     ndim = data.ndim - 2
     spatial = spatial_letters(ndim)
     at, weight_at = positions(data_layout, "NC" + spatial), positions(kernel_layout, "IO" + spatial)
@@ -195,9 +196,8 @@ def conv_transpose(
 def dilate_and_pad(
     x: te.Tensor, axes: Sequence[int], strides: Sequence[int], low: Sequence[Any], high: Sequence[Any]
 ) -> te.Tensor:
-    """Elements `strides` apart along axes, zeros between them, and `low` and `high` zeros (elements less) at
-    the ends.
-    """
+    """Insert zeros between elements, so that they are `strides` apart along the axes, and pad the ends with
+    `low` and `high` zeros (negative numbers remove elements)."""
     before = {k: as_dim(value) for k, value in zip(axes, low, strict=True)}
     after = {k: as_dim(value) for k, value in zip(axes, high, strict=True)}
     step = dict(zip(axes, strides, strict=True))
@@ -244,7 +244,9 @@ def depthwise_conv2d_nchw(
     dilation: Any,
     out_dtype: str | None = None,
 ) -> te.Tensor:
-    """Every channel with kernels of its own: `weight` is (channels, multiplier, kh, kw)."""
+    """Depthwise convolution: every channel has its own kernels. `weight` is (channels, multiplier, kh,
+    kw).
+    """
     group_count = data.shape[1]
     ndim, kernel = 2, weight.shape[2:]
     before, after = pads(padding, ndim)

@@ -1,4 +1,4 @@
-"""Dense products, biases and rectifiers."""
+"""Dense layers, bias and rectified linear units."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def dense(
 
 
 def bias_add(data: te.Tensor, bias: te.Tensor, axis: int = 1) -> te.Tensor:
-    """A vector added along an axis."""
+    """Add a vector along an axis."""
     at = positive_axis(axis, data.ndim)
 
     def element(*index: PrimExpr) -> PrimExpr:

@@ -1,4 +1,4 @@
-"""Losses of classification."""
+"""Loss functions for classification."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from heddle.topi.reduce import reduce_element
 def nll_loss(
     predictions: te.Tensor, targets: te.Tensor, weights: te.Tensor | None, reduction: str, ignore_index: int
 ) -> te.Tensor:
-    """-weights[target] * predictions[target] for each target, their sum, or that over the sum of weights.
+    """Negative log-likelihood loss: -weights[target] * predictions[target] for each target; with `reduction`
+    their sum, or the sum divided by the sum of weights.
 
-    `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (); targets equal to `ignore_index`
-    count nothing, and others must be classes.
+    `predictions: (n, classes, ...)` or (classes,), `targets: (n, ...)` or (). Targets equal to `ignore_index`
+    are ignored; all others must be valid classes.
     """
     dtype = predictions.dtype
 
@@ -51,7 +52,9 @@ def nll_loss(
 
 
 def cross_entropy_with_logits(predictions: te.Tensor, labels: te.Tensor) -> te.Tensor:
-    """The negative sum of products, over the size of the first of several axes."""
+    """Return the negative sum of products; for more than one axis it is divided by the size of the first
+    one.
+    """
     axes = tuple(range(predictions.ndim))
     total = reduce_element(
         predictions.shape, axes, False, te.sum, lambda i: predictions[i] * labels[i], "cross_entropy_sum"

@@ -55,11 +55,13 @@ def max_pool_with_index(
     ceil_mode: bool,
     by_columns: bool,
 ) -> tuple[te.Tensor, te.Tensor]:
-    """The greatest element of each window of (n, channels, spatial...), and its number (int64) in the whole
-    data. The elements of an image are counted by rows or, with `by_columns`, the first spatial axis fastest.
+    """Max pooling of (n, channels, spatial...) that also returns indices: the maximum of each window, and its
+    position (int64) in the flattened data. Positions count by rows or, with `by_columns`, with the first
+    spatial axis fastest.
 
-    NaN is the greatest; of equal elements the first counts. A window of padding alone has the least value of
-    the type and -1. `padding` is before each spatial axis, then after each.
+    NaN is the greatest value; among equal elements the first one counts. A window that lies in the padding
+    has the least value of the type and the index -1. `padding` lists the begins of the spatial axes, then the
+    ends.
     """
     ndim = data.ndim - 2
     sizes, steps, spaces = (spread(value, ndim) for value in (pool_size, strides, dilation))

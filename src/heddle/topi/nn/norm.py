@@ -1,4 +1,4 @@
-"""Softmax and the normalisations. Statistics are computed in float32 for narrower floats."""
+"""Softmax and normalisation layers. For floats narrower than float32, statistics are computed in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from heddle.topi.reduce import accumulator, kept_index, mean_square, moments, mo
 
 
 def softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """e ** (x - max) over its sum along an axis."""
+    """Return exp(x - max), divided by its sum along an axis."""
     axes = (positive_axis(axis, x.ndim),)
     wide = accumulator(x.dtype)
     top = reduce_element(x.shape, axes, True, te.max, lambda i: x[i], "softmax_max")
@@ -39,7 +39,7 @@ def _below_zero(x: PrimExpr) -> PrimExpr:
 
 
 def log_softmax(x: te.Tensor, axis: int = -1) -> te.Tensor:
-    """x - max - log(sum of e ** (x - max)) along an axis."""
+    """Return x - max - log(sum(exp(x - max))) along an axis."""
     axes = (positive_axis(axis, x.ndim),)
     wide = accumulator(x.dtype)
     top = reduce_element(x.shape, axes, True, te.max, lambda i: x[i], "log_softmax_max")
@@ -90,7 +90,7 @@ def _affine(
 def layer_norm(
     x: te.Tensor, gamma: te.Tensor | None, beta: te.Tensor | None, axis: Any, epsilon: float = 1e-5
 ) -> te.Tensor:
-    """Normalise over axes; gamma and beta have the shape of those axes."""
+    """Layer normalisation over axes. gamma and beta have the shape of those axes."""
     axes = positive_axes(axis, x.ndim)
     return _normalised(x, axes, gamma, beta, axes, epsilon, "layer_norm")
 
@@ -103,13 +103,14 @@ def instance_norm(
     axis: Any,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
-    """Normalise over axes; gamma and beta have one value a channel."""
+    """Instance normalisation over axes. gamma and beta have one value per channel."""
     channel = positive_axis(channel_axis, x.ndim)
     return _normalised(x, positive_axes(axis, x.ndim), gamma, beta, (channel,), epsilon, "instance_norm")
 
 
 def rms_norm(x: te.Tensor, weight: te.Tensor, axis: Any, epsilon: float = 1e-5) -> te.Tensor:
-    """x / sqrt(mean(x ** 2) + epsilon) * weight over axes; the weight has the shape of those axes."""
+    """Return x / sqrt(mean(x ** 2) + epsilon) * weight; the mean is over the axes, and the weight has their
+    shape."""
     axes = positive_axes(axis, x.ndim)
     square = mean_square(x, axes)
     wide = square.dtype
@@ -131,7 +132,8 @@ def group_norm(
     axes: Any,
     epsilon: float = 1e-5,
 ) -> te.Tensor:
-    """Normalise over axes and groups of neighbouring channels; gamma and beta have one value a channel."""
+    """Group normalisation over axes and groups of adjacent channels. gamma and beta have one value per
+    channel."""
     channel = positive_axis(channel_axis, x.ndim)
     size = simplified(x.shape[channel] // num_groups)
     shape = (*x.shape[:channel], constant(num_groups, "int64"), size, *x.shape[channel + 1 :])
@@ -167,9 +169,8 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.1,
 ) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    """Normalise by the moving statistics (in training by the batch's); gives the result and the new moving
-    statistics.
-    """
+    """Batch normalisation by the moving statistics, in training by those of the batch. Return the result and
+    the new moving mean and variance."""
     channel = positive_axis(axis, x.ndim)
     factors = gamma if scale else None, beta if center else None
     if training:
@@ -221,7 +222,8 @@ _WRITTEN_OUT = 8
 def lrn(
     x: te.Tensor, size: int, axis: int = 1, alpha: float = 1e-4, beta: float = 0.75, bias: float = 2.0
 ) -> te.Tensor:
-    """x / (bias + alpha / size * the sum of squares in a window of `size` along an axis) ** beta."""
+    """Local response normalisation: x / (bias + alpha / size * s) ** beta, where s is the sum of squares in a
+    window of `size` elements along an axis."""
     channel = positive_axis(axis, x.ndim)
     wide = accumulator(x.dtype)
     before = (size - 1) // 2

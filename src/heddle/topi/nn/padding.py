@@ -28,11 +28,11 @@ MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmet
 
 
 def pad(x: te.Tensor, pad_width: Sequence[Any], mode: str = "constant", value: Any = 0) -> te.Tensor:
-    """`pad_width` holds (before, after) of every axis, flat; a negative width crops. Widths and the value may
-    be scalar expressions.
+    """Pad a tensor. `pad_width` is a flat list of (before, after) for every axis; a negative width crops.
+    Widths and `value` may be scalar expressions.
 
-    `mode`: "constant"; "reflect" (without the border), "symmetric" (with it), "replicate" or "edge" (the
-    border), "circular" or "wrap" (from the other end).
+    `mode`: "constant"; "reflect" (mirror without the border element), "symmetric" (mirror with it),
+    "replicate" or "edge" (repeat the border), "circular" or "wrap" (continue at the other end).
     """
     before, after = tuple(pad_width[0::2]), tuple(pad_width[1::2])
     if mode == "constant":
@@ -88,8 +88,8 @@ def _folded(position: PrimExpr, size: PrimExpr, mode: str) -> PrimExpr:
 
 
 def pixel_shuffle(x: te.Tensor, factor: int, blocks_first: bool = False) -> te.Tensor:
-    """(..., c * r * r, h, w) → (..., c, h * r, w * r). `blocks_first`: a channel is (row, column, c) of the
-    result, not (c, row, column)."""
+    """Depth to space: (..., c * r * r, h, w) → (..., c, h * r, w * r). With `blocks_first`, the input
+    channels are ordered (row, column, c), else (c, row, column)."""
     lead, (channels, height, width) = x.shape[:-3], x.shape[-3:]
     shape = (
         *lead,

@@ -1,4 +1,4 @@
-"""What the data of a pool gets of a gradient: each window's goes to its greatest element, or to all."""
+"""Gradients of pooling: the gradient of a window goes to its maximum, or is shared by all of its elements."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Windows:
 
 
 def max_pool_grad(grad: te.Tensor, data: te.Tensor, attrs: Any) -> te.Tensor:
-    """The first greatest element of a window gets the window's gradient."""
+    """Gradient of max pooling: the first maximum of a window receives the window's gradient."""
     here = _Windows(data, attrs)
     given = (attrs.pool_size, attrs.strides, attrs.padding, attrs.dilation)
     greatest = pool(data, "max", *given, bool(attrs.ceil_mode), False, str(attrs.layout))
@@ -88,7 +88,7 @@ def max_pool_grad(grad: te.Tensor, data: te.Tensor, attrs: Any) -> te.Tensor:
 
 
 def avg_pool_grad(grad: te.Tensor, data: te.Tensor, attrs: Any) -> te.Tensor:
-    """Each element of a window gets its share of the window's gradient."""
+    """Gradient of average pooling: each element of a window receives its share of the window's gradient."""
     here = _Windows(data, attrs)
     leaves = [attrs.ceil_mode or here.before[k] or here.after[k] for k in range(here.ndim)]
     parts = (here.shape, here.at, here.sizes, here.steps, here.before, here.after, here.spaces, leaves)

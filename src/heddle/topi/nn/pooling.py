@@ -1,4 +1,4 @@
-"""Pooling over sliding windows and over a given number of windows."""
+"""Pooling: sliding windows, and adaptive windows for a given output size."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def pool(
     count_include_pad: bool,
     layout: str,
 ) -> te.Tensor:
-    """The greatest element (`kind` "max"), the mean ("avg") or the sum ("sum") of each window.
+    """Return the maximum (`kind` "max"), the mean ("avg") or the sum ("sum") of each window.
 
-    Padding is never the greatest and, unless counted, not averaged. Where windows may reach it, a stage `pad`
-    holds the data with the padding around it, in the type of sums.
+    Padding is never the maximum, and it is averaged only with `count_include_pad`. If windows may reach the
+    padding, a stage `pad` holds the padded data in the accumulation dtype.
     """
     ndim = data.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
@@ -134,7 +134,8 @@ def _taps_between(
 
 
 def adaptive_pool(data: te.Tensor, output_size: Any, kind: str, layout: str) -> te.Tensor:
-    """Windows from floor(i * size / outputs) to ceil((i + 1) * size / outputs) along each spatial axis."""
+    """Adaptive pooling: window i covers floor(i * size / outputs) to ceil((i + 1) * size / outputs) of each
+    spatial axis."""
     ndim = data.ndim - 2
     at = positions(layout, "NC" + spatial_letters(ndim))[2:]
     outputs = adaptive_sizes(data.shape, at, output_size)

@@ -1,6 +1,7 @@
-"""Arithmetic of sliding windows: spreads of attributes over spatial axes, output sizes, layouts.
+"""Arithmetic of sliding windows: attributes per spatial axis, output sizes, layouts.
 
-A layout is a string of axis letters, outermost first ("NCHW", "NHWC", "OIHW"), none of them blocked.
+A layout is a string of axis letters, outermost first ("NCHW", "NHWC", "OIHW"). Blocked layouts are not
+supported here.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ SPATIAL = "DHW"
 
 
 def spread(value: Any, ndim: int) -> tuple[int, ...]:
-    """One number a spatial axis. Raises: IRTypeError E0104."""
+    """Return one number per spatial axis; a single number applies to all. Raises: IRTypeError E0104."""
     given = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(given) == 1:
         given = given * ndim
@@ -39,7 +40,8 @@ def pads(value: Any, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
 
 
 def positions(layout: str, letters: str) -> tuple[int, ...]:
-    """The axis of each letter. Raises: IRTypeError E0104 where the layout is no order of the letters."""
+    """Return the axis of each letter. Raises: IRTypeError E0104 if the layout is not a permutation of the
+    letters."""
     if sorted(layout) != sorted(letters):
         raise IRTypeError(
             E0104, f"layout {layout!r} is not supported: expected an order of the letters {letters}"
@@ -67,9 +69,8 @@ def output_size(
     dilation: int,
     ceil_mode: bool = False,
 ) -> PrimExpr:
-    """How many windows fit. With `ceil_mode` a last one may reach beyond the padding, but must start before
-    it.
-    """
+    """Return the number of windows. With `ceil_mode`, the last window may extend beyond the padding but must
+    start before its end."""
     room = size + (before + after) - window_extent(kernel, dilation)
     if not ceil_mode:
         return simplified(room // stride + 1)
@@ -79,7 +80,8 @@ def output_size(
 def transposed_size(
     size: PrimExpr, kernel: Any, stride: int, before: int, after: int, dilation: int, output_padding: int
 ) -> PrimExpr:
-    """The size of which a convolution with these attributes gives `size`, plus `output_padding`."""
+    """Return the output size of a transposed convolution: the size for which a convolution with these
+    attributes gives `size`, plus `output_padding`."""
     return simplified(
         (size - 1) * stride - (before + after) + window_extent(kernel, dilation) + output_padding
     )

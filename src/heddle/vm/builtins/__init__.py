@@ -1,4 +1,4 @@
-"""The functions that compiled programs call by name, `vm.builtin.*`; a file a group."""
+"""The builtins: functions `vm.builtin.*` that compiled programs call by name, one file per group."""
 
 from heddle.vm.builtins.load import register_builtins
 

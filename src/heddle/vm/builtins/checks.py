@@ -1,6 +1,5 @@
-"""Checks of arguments and results against what the program's annotations state. The context text comes
-first.
-"""
+"""Builtins that check arguments and results against the program's type annotations at run time. Error
+messages begin with the context text."""
 
 from __future__ import annotations
 
@@ -25,10 +24,10 @@ def _wrong_type(context: str, expected: str, value: object) -> TrapTypeError:
 
 @builtin("check_tensor_info")
 def check_tensor_info(value: Any, ndim: int, *rest: Any) -> None:
-    """`rest`: the dtype (None or absent: any), then the context. ndim -1: any.
+    """Check that a value is a tensor. ndim -1 accepts any rank. `rest` holds the dtype (None or absent: any),
+    then the context text.
 
-    Raises: TrapTypeError V0402 for something else than a tensor; TrapValueError V0403 for another ndim or
-    dtype.
+    Raises: TrapTypeError V0402 if it is not a tensor; TrapValueError V0403 for another ndim or dtype.
     """
     context, dtype = rest[-1], rest[0] if len(rest) > 1 else None
     if not isinstance(value, Tensor):
@@ -43,7 +42,8 @@ def check_tensor_info(value: Any, ndim: int, *rest: Any) -> None:
 
 @builtin("check_shape_info")
 def check_shape_info(value: Any, ndim: int, context: str) -> None:
-    """Raises: TrapTypeError V0402 for something else than a Shape; TrapValueError V0403 for another ndim."""
+    """Check that a value is a Shape of `ndim` sizes. Raises: TrapTypeError V0402 if it is not a Shape;
+    TrapValueError V0403 for another ndim."""
     if not isinstance(value, Shape):
         raise _wrong_type(context, "a shape", value)
     if ndim != -1 and len(value) != ndim:
@@ -52,7 +52,8 @@ def check_shape_info(value: Any, ndim: int, context: str) -> None:
 
 @builtin("check_prim_value_info")
 def check_prim_value_info(value: Any, dtype: DataType, context: str) -> None:
-    """An int dtype takes ints and bools, a float dtype floats and ints, bool takes bools and ints.
+    """Check that a value is a scalar of a dtype: an int dtype accepts ints and bools, a float dtype floats
+    and ints, bool accepts bools and ints.
 
     Raises: TrapTypeError V0402.
     """
@@ -68,9 +69,8 @@ def check_prim_value_info(value: Any, dtype: DataType, context: str) -> None:
 
 @builtin("check_tuple_info")
 def check_tuple_info(value: Any, length: int, context: str) -> None:
-    """Raises: TrapTypeError V0402 for something else than a tuple; TrapValueError V0403 for another
-    length.
-    """
+    """Check that a value is a tuple of `length` items. Raises: TrapTypeError V0402 if it is not a tuple;
+    TrapValueError V0403 for another length."""
     if not isinstance(value, Array):
         raise _wrong_type(context, "a tuple", value)
     if len(value) != length:
@@ -81,13 +81,13 @@ def check_tuple_info(value: Any, length: int, context: str) -> None:
 
 @builtin("check_func_info")
 def check_func_info(value: Any, context: str) -> None:
-    """Raises: TrapTypeError V0402 for something that is no function."""
+    """Check that a value is a function. Raises: TrapTypeError V0402 if it is not."""
     if not isinstance(value, (Function, VMClosure, types.BuiltinFunctionType)):
         raise _wrong_type(context, "a function", value)
 
 
 def scalar_of(tensor: Tensor) -> np.generic | None:
-    """The first element, or None where there is none."""
+    """Return the first element of a tensor, or None if the tensor is empty."""
     values = tensor.numpy()
     found: np.generic | None = values.reshape(-1)[0] if values.size else None
     return found

@@ -1,4 +1,4 @@
-"""Closures and calls of functions that are values."""
+"""Builtins for closures and for calls of functions that are values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from heddle.vm.objects import VMClosure
 
 @builtin("make_closure")
 def make_closure(function: Any, *bound: Any) -> Any:
-    """Bind the *last* parameters: the result called with (y, z) runs function(y, z, *bound)."""
+    """Bind the *last* parameters of a function: calling the result with (y, z) runs function(y, z,
+    *bound).
+    """
     if isinstance(function, VMClosure):
         return function.bind_last(bound)
     if not callable(function):
@@ -31,7 +33,7 @@ def invoke_closure(vm: Any, closure: Any, *args: Any) -> Any:
 
 @builtin("call_tir_dyn", calls=True)
 def call_tir_dyn(function: Any, *args: Any) -> None:
-    """Call a kernel with the tensors, and the sizes in the trailing Shape as integers after them."""
+    """Call a kernel with the tensors. If the last argument is a Shape, its sizes follow as integers."""
     shape = args[-1] if args else None
     if not isinstance(shape, Shape):
         raise TrapTypeError(V0402, f"expected a shape as the last argument, got {type(shape).__name__}")

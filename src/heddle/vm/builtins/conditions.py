@@ -1,4 +1,4 @@
-"""Branch conditions."""
+"""The builtin that evaluates branch conditions."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from heddle.vm.codes import V0405
 
 @builtin("read_if_cond")
 def read_if_cond(condition: Any) -> bool:
-    """The truth of a bool, an int, or the only element of a bool or integer tensor.
+    """Return the truth value of a bool, an int, or a one-element bool or integer tensor.
 
-    Raises: TrapTypeError V0405 for anything else, TrapValueError V0405 for a tensor of none or several.
+    Raises: TrapTypeError V0405 for another value, TrapValueError V0405 for a tensor with no or several
+    elements.
     """
     if isinstance(condition, int):
         return condition != 0

@@ -1,4 +1,5 @@
-"""Values of data types, references, and what ends a program that no clause fits."""
+"""Builtins for values of algebraic data types, for references, and for the error when no match clause
+applies."""
 
 from __future__ import annotations
 
@@ -24,19 +25,19 @@ def _reference(value: Any) -> RefValue:
 
 @builtin("make_data")
 def make_data(tag: int, *fields: Any) -> ConstructorValue:
-    """A value of a data type."""
+    """Make a value of a data type from its constructor's tag and its fields."""
     return ConstructorValue(tag, fields)
 
 
 @builtin("has_tag")
 def has_tag(value: Any, tag: int) -> bool:
-    """Raises: TrapTypeError V0402."""
+    """Whether a value of a data type has this tag. Raises: TrapTypeError V0402 for another value."""
     return _data(value).tag == tag
 
 
 @builtin("get_field")
 def get_field(value: Any, index: int) -> Any:
-    """Raises: TrapTypeError V0402, TrapIndexError V0404."""
+    """Return a field of a value of a data type. Raises: TrapTypeError V0402, TrapIndexError V0404."""
     fields = _data(value).fields
     if not 0 <= index < len(fields):
         raise TrapIndexError(
@@ -47,23 +48,23 @@ def get_field(value: Any, index: int) -> Any:
 
 @builtin("make_ref")
 def make_ref(value: Any) -> RefValue:
-    """A new reference to a value."""
+    """Make a new reference that holds a value."""
     return RefValue(value)
 
 
 @builtin("read_ref")
 def read_ref(ref: Any) -> Any:
-    """Raises: TrapTypeError V0402."""
+    """Return the value that a reference holds. Raises: TrapTypeError V0402 for another value."""
     return _reference(ref).value
 
 
 @builtin("write_ref")
 def write_ref(ref: Any, value: Any) -> None:
-    """Raises: TrapTypeError V0402."""
+    """Store a value in a reference. Raises: TrapTypeError V0402 if it is not a reference."""
     _reference(ref).value = value
 
 
 @builtin("fatal")
 def fatal(message: str) -> NoReturn:
-    """Raises: Trap V0411, always."""
+    """End the program with an error. Raises: Trap V0411, always."""
     raise Trap(V0411, message)

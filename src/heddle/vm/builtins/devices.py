@@ -1,4 +1,4 @@
-"""Moving values between devices."""
+"""The builtin that copies values between devices."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ def to_device(
     *,
     memory: MachineMemory = MachineMemory(None),  # noqa: B008 (it is never changed)
 ) -> Any:
-    """A copy of a tensor (or of each tensor in a tuple) on a device, in the memory of the machine that calls.
+    """Copy a tensor (or each tensor of a tuple) to a device. The memory comes from the calling machine's
+    allocators.
 
-    Raises: TrapValueError V0406 for a scope that does not exist; UsageError U0202 for an unreachable device.
+    Raises: TrapValueError V0406 for an unknown memory scope; UsageError U0202 for a device that cannot be
+    reached.
     """
     where = Device(device_type, device_id)
     if scope not in PLAIN_SCOPES:

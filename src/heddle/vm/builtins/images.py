@@ -1,4 +1,4 @@
-"""Images from the bytes of their files, by Pillow, which is an extra."""
+"""The builtin that decodes image files, with Pillow (an optional dependency)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from heddle.vm.builtins.table import builtin
 from heddle.vm.codes import V0403, V0412
 
 FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
-"""Pillow's names of the kinds of files that are read; PPM is all portable pixmaps. It knows many more."""
+"""Pillow's names of the file formats that may be read. PPM means all portable pixmaps. Pillow itself knows
+many more."""
 CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 _Pixels = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -32,8 +33,8 @@ def _pillow() -> Any:
 
 
 def _decoded(data: bytes, pixel_format: str) -> _Pixels | None:
-    """(height, width, channels), or None for bytes that are no image, and pixels without a known range.
-    Raises: UsageError S0601."""
+    """Decode an image to (height, width, channels). Return None for bytes that are no image, and for pixels
+    without a known value range. Raises: UsageError S0601."""
     pillow = _pillow()
     try:
         image = pillow.open(io.BytesIO(data), formats=FORMATS)
@@ -44,13 +45,13 @@ def _decoded(data: bytes, pixel_format: str) -> _Pixels | None:
         raise exceeded("image_pixels", f"an image is larger than Pillow reads: {error}") from error
     except MemoryError:
         raise
-    except Exception:  # damaged files fail in as many ways as there are formats
+    except Exception:  # each format fails on a damaged file with its own exceptions
         return None
     raise exceeded("image_pixels", f"an image has {image.width} x {image.height} pixels")
 
 
 def _in_format(image: Any, pixel_format: str) -> _Pixels:
-    if image.mode.startswith("I"):  # 16 bits of gray, some in 32
+    if image.mode.startswith("I"):  # 16-bit gray, sometimes stored in 32 bits
         gray = (np.clip(np.asarray(image).astype(np.int64), 0, 65535) >> 8).astype(np.uint8)
         return np.repeat(gray[:, :, None], CHANNELS[pixel_format], axis=2)
     made = np.asarray(image.convert("L" if pixel_format == "Grayscale" else "RGB"))
@@ -60,13 +61,14 @@ def _in_format(image: Any, pixel_format: str) -> _Pixels:
 
 @builtin("image_decode")
 def image_decode(encoded: Any, pixel_format: str) -> Tensor:
-    """The first image of a file: uint8 of (height, width, channels), no pixels where it cannot be decoded.
+    """Decode the first image of a file to uint8 (height, width, channels). If it cannot be decoded, the
+    result has no pixels.
 
-    Files are of BMP, JPEG, JPEG 2000, PNG, TIFF, WebP and the portable pixmaps. Of 16 bits the upper 8 are
-    taken; transparency is left out.
+    Formats: BMP, JPEG, JPEG 2000, PNG, TIFF, WebP and portable pixmaps. Of 16-bit channels the upper 8 bits
+    are used. Transparency is ignored.
 
-    Raises: TrapValueError V0403 for a tensor that is not uint8 of one dimension, or another pixel format;
-    UsageError S0601 for more than `image_pixels`; MissingDependencyError V0412 without Pillow.
+    Raises: TrapValueError V0403 if `encoded` is not uint8 of one dimension, or for another pixel format;
+    UsageError S0601 for more than `image_pixels` pixels; MissingDependencyError V0412 without Pillow.
     """
     channels = CHANNELS.get(pixel_format)
     if channels is None:

@@ -1,4 +1,4 @@
-"""Putting the builtins into the global function table, once."""
+"""Register the builtins in the global function table, once per process."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ GROUPS = (
 
 
 def register_builtins() -> None:
-    """Register every builtin that is not there yet. A user's override of one stays."""
+    """Register every builtin that is not registered yet. A builtin that a user has overridden stays
+    overridden."""
     for name, function in BUILTINS.items():
         if find_global_func(name) is None:
             register_global_func(name, function)

@@ -1,4 +1,5 @@
-"""Storage and the tensors on it. Allocators belong to the machine; see `heddle.runtime.storage`."""
+"""Builtins that allocate storage and create tensors on it. The machine owns the allocators; see
+`heddle.runtime.storage`."""
 
 from __future__ import annotations
 
@@ -19,9 +20,9 @@ PLAIN_SCOPES = ("global", "")
 def alloc_storage(
     vm: Any, shape: Shape, device_index: int, dtype: DataType, scope: str = "global"
 ) -> Storage:
-    """Storage for `prod(shape)` elements on the machine's device `device_index` (-1: the host).
+    """Allocate storage for `prod(shape)` elements on the machine's device `device_index` (-1: the host).
 
-    Raises: TrapValueError V0406 for a device or scope that there is not; Trap U0601 at the memory limit.
+    Raises: TrapValueError V0406 for an unknown device or scope; Trap U0601 at the memory limit.
     """
     allocators = vm.allocators
     if not -1 <= device_index < len(allocators):
@@ -45,25 +46,25 @@ def alloc_storage(
 def alloc_tensor(
     storage: Storage, offset: int, shape: Shape, dtype: DataType, scope: str = "global"
 ) -> Tensor:
-    """A view of a storage at a byte offset; it keeps the storage alive.
+    """Return a tensor over a storage, from a byte offset on. The tensor keeps the storage alive.
 
-    Raises: TrapValueError U0602 where it would leave the storage.
+    Raises: TrapValueError U0602 if it would exceed the storage.
     """
     return storage_tensor(storage, offset, shape, dtype)
 
 
 @builtin("memory_manager.clear")
 def memory_manager_clear() -> None:
-    """Give the pools' unused memory back to the system."""
+    """Return the unused memory of all pools to the system."""
     clear_allocators()
 
 
 @builtin("null_value")
 def null_value(*_: Any) -> None:
-    """None. Written to a register, it drops the value that was there."""
+    """Return None. Writing it to a register releases the register's old value."""
 
 
 @builtin("copy")
 def copy(value: Any) -> Any:
-    """The value itself: a second register for it."""
+    """Return the value itself, so that a second register holds it."""
     return value

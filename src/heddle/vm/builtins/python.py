@@ -1,4 +1,4 @@
-"""Calls into Python: the functions that users register for a program, and debugging hooks."""
+"""Builtins that call into Python: functions that users register for a program, and debugging hooks."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _py_functions: dict[str, Callable[..., Any]] = {}
 
 @builtin("register_py_func", reaches=PYTHON)
 def register_py_func(name: str, function: Any) -> None:
-    """Give a Python function a name by which programs call it (`call_py_func`); an older one of that name
-    goes."""
+    """Register a Python function under a name for programs to call (`call_py_func`). It replaces an older
+    one."""
     _py_functions[name] = function.call if isinstance(function, Function) else function
 
 
 @builtin("get_py_func", reaches=PYTHON)
 def get_py_func(name: str) -> Function:
-    """Raises: Trap V0407 where nothing was registered."""
+    """Return the function registered under a name. Raises: Trap V0407 if there is none."""
     found = _py_functions.get(name)
     if found is None:
         raise Trap(
@@ -35,13 +35,13 @@ def get_py_func(name: str) -> Function:
 
 @builtin("clear_py_func_registry", reaches=PYTHON)
 def clear_py_func_registry() -> None:
-    """Forget all functions of `register_py_func`."""
+    """Remove all functions that `register_py_func` registered."""
     _py_functions.clear()
 
 
 @builtin("call_py_func", calls=True, reaches=PYTHON)
 def call_py_func(packed: Any) -> Any:
-    """`packed` is (name, tuple of arguments)."""
+    """Call a registered Python function. `packed` is (name, tuple of arguments)."""
     if not isinstance(packed, tuple) or len(packed) != 2 or not isinstance(packed[1], tuple):
         raise TrapTypeError(V0402, f"expected a name and a tuple of arguments, got {packed!r}")
     name, args = packed
@@ -50,9 +50,8 @@ def call_py_func(packed: Any) -> Any:
 
 @builtin("invoke_debug_func", calls=True, reaches=PYTHON)
 def invoke_debug_func(_: Any, func_name: str, line_info: str, *args: Any) -> Any:
-    """Call the global function `func_name(line_info, *args)`. Raises: TrapValueError V0407 where it is
-    missing.
-    """
+    """Call the global function `func_name` with (line_info, *args). Raises: TrapValueError V0407 if it does
+    not exist."""
     function = find_global_func(func_name)
     if function is None:
         raise TrapValueError(

@@ -1,6 +1,5 @@
-"""Choosing the next token from probabilities or logits. Tensors are float32; a batch of one is assumed where
-a single token comes out.
-"""
+"""Builtins that choose the next token from probabilities or logits. Tensors are float32. Functions that
+return a single token expect a batch of one."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def _single(what: str, value: Any) -> _Floats:
-    """The last axis of a tensor whose other axes have size 1; shares its memory."""
+    """Return the last axis of a tensor whose other axes have size 1. The result shares its memory."""
     shape = tuple(value.shape) if isinstance(value, Tensor) and value.ndim else (None,)
     array: _Floats = check_tensor(what, value, shape, "float32").numpy()
     if array.shape[-1] == 0 or array.size != array.shape[-1]:
@@ -39,7 +38,8 @@ def _probabilities(logits: _Floats, temperature: float) -> _Floats:
 
 
 def _sample_top_p(probabilities: _Floats, top_p: float, uniform: float) -> int:
-    """Nucleus sampling (Holtzman et al. 2020): from the most probable tokens that together reach `top_p`."""
+    """Nucleus sampling (Holtzman et al. 2020): draw from the smallest set of most probable tokens whose total
+    reaches `top_p`."""
     order = np.argsort(-probabilities, kind="stable")
     sums = np.cumsum(probabilities[order], dtype=np.float64)
     last = min(int(np.searchsorted(sums, top_p)), len(order) - 1)
@@ -49,8 +49,8 @@ def _sample_top_p(probabilities: _Floats, top_p: float, uniform: float) -> int:
 
 @builtin("multinomial_from_uniform")
 def multinomial_from_uniform(prob: Tensor, uniform: Tensor) -> Tensor:
-    """For each row the first index at which the running sum of probabilities exceeds the row's number, else
-    the last.
+    """For each row, return the first index at which the running sum of probabilities exceeds the row's
+    number; if there is none, the last index.
 
     Shapes: prob (batch, n) float32, uniform (batch, 1) float32 → (batch, 1) int64.
     """
@@ -65,9 +65,8 @@ def multinomial_from_uniform(prob: Tensor, uniform: Tensor) -> Tensor:
 
 @builtin("sample_top_p_from_logits")
 def sample_top_p_from_logits(logits: Tensor, temperature: float, top_p: float, uniform: float) -> int:
-    """A token, drawn by `uniform` in [0, 1) from softmax(logits / temperature) cut to `top_p`. A temperature
-    of about 0 gives the most probable token.
-    """
+    """Draw a token from softmax(logits / temperature), restricted to the nucleus `top_p`. `uniform` is a
+    random number in [0, 1). A temperature near 0 selects the most probable token."""
     row = _single("logits", logits)
     if 0 <= temperature < _COLD:
         return int(row.argmax())
@@ -76,7 +75,8 @@ def sample_top_p_from_logits(logits: Tensor, temperature: float, top_p: float, u
 
 @builtin("sample_top_p_from_prob")
 def sample_top_p_from_prob(prob: Tensor, top_p: float, uniform: float) -> int:
-    """A token, drawn by `uniform` in [0, 1) from probabilities cut to `top_p`."""
+    """Draw a token from probabilities, restricted to the nucleus `top_p`. `uniform` is a random number in [0,
+    1)."""
     return _sample_top_p(_single("prob", prob), top_p, uniform)
 
 
@@ -90,9 +90,8 @@ def _tokens(ids: Tensor, num_logits: int) -> np.ndarray[Any, Any]:
 
 @builtin("apply_repetition_penalty")
 def apply_repetition_penalty(logits: Tensor, token_ids: Tensor, penalty: float) -> None:
-    """Make tokens less likely, in place: logits above 0 are divided by the penalty, others multiplied
-    (Keskar et al. 2019, CTRL, section 4.1). token_ids: (n,) int32.
-    """
+    """Make given tokens less likely, in place: divide logits above 0 by the penalty and multiply the others
+    by it (Keskar et al. 2019, CTRL, section 4.1). token_ids: (n,) int32."""
     row = _single("logits", logits)
     ids = _tokens(token_ids, len(row))
     picked = row[ids]
@@ -103,9 +102,8 @@ def apply_repetition_penalty(logits: Tensor, token_ids: Tensor, penalty: float) 
 def apply_presence_and_frequency_penalty(
     logits: Tensor, token_ids: Tensor, token_freqs: Tensor, presence_penalty: float, frequency_penalty: float
 ) -> None:
-    """Subtract frequency · frequency_penalty + presence_penalty from tokens' logits, in place. token_ids and
-    token_freqs: (n,) int32.
-    """
+    """Subtract frequency · frequency_penalty + presence_penalty from the logits of given tokens, in place.
+    token_ids and token_freqs: (n,) int32."""
     row = _single("logits", logits)
     ids = _tokens(token_ids, len(row))
     freqs = check_tensor("token frequencies", token_freqs, (len(ids),), "int32").numpy()
@@ -114,13 +112,13 @@ def apply_presence_and_frequency_penalty(
 
 @builtin("apply_softmax_with_temperature")
 def apply_softmax_with_temperature(logits: Tensor, temperature: float) -> None:
-    """Turn logits into softmax(logits / temperature), in place."""
+    """Replace logits by softmax(logits / temperature), in place."""
     row = _single("logits", logits)
     row[:] = _probabilities(row, temperature)
 
 
 @builtin("random_key")
 def random_key(place: int) -> Tensor:
-    """A key of random numbers that was not there before: int64 of rank 0. `place` tells calls of a program
-    apart, so that equal ones are not taken for one."""
+    """Return a fresh random key: int64 of rank 0. `place` differs between the calls of a program, so that
+    common subexpression elimination does not merge them."""
     return tensor_of_numbers([(secrets.randbits(63) ^ place) & (1 << 63) - 1], ())

@@ -1,7 +1,7 @@
-"""Sequences of tensors whose length is known when the program runs: arrays that never change in place.
+"""Builtins for sequences of tensors whose length is known only at run time. Sequences are immutable Arrays.
 
-Positions are int64 tensors of one element, which count from the end where they are negative. Elements are
-shared between sequences; only what joins or splits tensors copies.
+Positions are int64 tensors of one element; negative positions count from the end. Sequences share their
+elements. Only builtins that join or split tensors copy data.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _items(sequence: Any) -> tuple[Any, ...]:
 
 
 def _place(at: Tensor, length: int) -> int:
-    """A position in [0, length). Raises: TrapIndexError V0404."""
+    """Return a position in [0, length). Raises: TrapIndexError V0404."""
     found = int(at.item())
     if not -length <= found < length:
         raise TrapIndexError(V0404, f"position {found} is out of range: the sequence has {length} elements")
@@ -36,20 +36,21 @@ def _place(at: Tensor, length: int) -> int:
 
 @builtin("sequence_at")
 def sequence_at(sequence: Any, at: Tensor) -> Any:
-    """Raises: TrapTypeError V0402, TrapIndexError V0404."""
+    """Return the element at a position. Raises: TrapTypeError V0402, TrapIndexError V0404."""
     items = _items(sequence)
     return items[_place(at, len(items))]
 
 
 @builtin("sequence_length", allocates=True)
 def sequence_length(sequence: Any, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
-    """int64 of rank 0."""
+    """Return the number of elements: int64 of rank 0."""
     return memory.tensor_of(np.asarray(len(_items(sequence)), np.int64))
 
 
 @builtin("sequence_insert")
 def sequence_insert(sequence: Any, item: Any, at: Tensor) -> Array:
-    """A sequence with an element more, before the one at a position, or behind all."""
+    """Return the sequence with one more element, inserted before a position or, without a position, at the
+    end."""
     items = _items(sequence)
     place = len(items) if int(at.item()) == len(items) else _place(at, len(items))
     return Array((*items[:place], item, *items[place:]))
@@ -57,13 +58,15 @@ def sequence_insert(sequence: Any, item: Any, at: Tensor) -> Array:
 
 @builtin("sequence_append")
 def sequence_append(sequence: Any, item: Any) -> Array:
-    """A sequence with an element more, behind all. Raises: TrapTypeError V0402 for what is no sequence."""
+    """Return the sequence with one more element at the end. Raises: TrapTypeError V0402 if it is not a
+    sequence."""
     return Array((*_items(sequence), item))
 
 
 @builtin("sequence_erase")
 def sequence_erase(sequence: Any, at: Tensor) -> Array:
-    """A sequence without the element at a position. Raises: TrapTypeError V0402, TrapIndexError V0404."""
+    """Return the sequence without the element at a position. Raises: TrapTypeError V0402, TrapIndexError
+    V0404."""
     items = _items(sequence)
     place = _place(at, len(items))
     return Array((*items[:place], *items[place + 1 :]))
@@ -73,9 +76,9 @@ def sequence_erase(sequence: Any, at: Tensor) -> Array:
 def sequence_concat(
     sequence: Any, axis: int, is_new_axis: int, *, memory: MachineMemory = NO_MEMORY
 ) -> Tensor:
-    """The elements after each other along an axis that they have, or along a new one.
+    """Concatenate the elements along an existing axis, or stack them along a new one.
 
-    Raises: TrapValueError V0403 for an empty sequence or elements that do not fit.
+    Raises: TrapValueError V0403 for an empty sequence or elements whose shapes or dtypes do not match.
     """
     items: Sequence[Tensor] = _items(sequence)
     if not items:
@@ -99,10 +102,10 @@ def sequence_concat(
 def sequence_split(
     x: Tensor, sizes: Tensor, axis: int, keeps_axis: int, *, memory: MachineMemory = NO_MEMORY
 ) -> Array:
-    """The parts of a tensor along an axis: of the sizes of a vector, or all of one size and the last one
-    less, where there is one number.
+    """Split a tensor along an axis. `sizes` is a vector with the size of each part, or a single number, the
+    size of all parts (the last part may be smaller).
 
-    Raises: TrapValueError V0403 for sizes that do not fit.
+    Raises: TrapValueError V0403 for sizes that do not add up.
     """
     values, given = x.numpy(), sizes.numpy().astype(np.int64)
     total = values.shape[axis]
@@ -128,13 +131,13 @@ def _equal_parts(total: int, size: int) -> list[int]:
 
 @builtin("has_value", allocates=True)
 def has_value(value: Any, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
-    """Whether an optional value is there: bool of rank 0."""
+    """Whether an optional has a value: bool of rank 0."""
     return memory.tensor_of(np.asarray(value is not None))
 
 
 @builtin("value_of_optional")
 def value_of_optional(value: Any) -> Any:
-    """Raises: TrapValueError V0403 where there is none."""
+    """Return the value of an optional. Raises: TrapValueError V0403 if it has none."""
     if value is None:
         raise TrapValueError(V0403, "the optional value is empty")
     return value

@@ -1,7 +1,9 @@
-"""Symbolic shapes at run time: the shape heap, matching shapes against it and making shapes from it.
+"""Builtins for symbolic shapes at run time: the shape heap, matching shapes against it, and making shapes
+from it.
 
-The heap is a 1-D int64 tensor on the host; programs without symbolic sizes have None. Matching goes left to
-right, and what was stored before a failure stays. A code and an operand stand for one dimension:
+The heap is a 1-D int64 tensor on the host. Programs without symbolic sizes have None instead. Dimensions are
+matched from left to right; values that were stored before a failure stay. Each dimension has a code and an
+operand:
 
     match: 0 must equal the operand; 1 store to heap[operand]; 2 nothing; 3 must equal heap[operand]
     make:  0 the operand itself; 1 heap[operand]
@@ -33,7 +35,8 @@ _INT64 = DataType("int64")
 
 
 def heap_view(heap: Tensor | None) -> Any:
-    """The heap as something indexable by int. A heap made here carries it as its owner."""
+    """Return the heap as an object that is indexable by int. A heap that `alloc_shape_heap` made has it as
+    its owner."""
     if heap is None:
         return None
     owner = getattr(heap, "owner", None)
@@ -45,7 +48,8 @@ def heap_view(heap: Tensor | None) -> Any:
 
 
 def _checked(heap: Any, slot: int) -> int:
-    """A slot that the heap has. Raises: TrapTypeError V0402 without a heap, TrapIndexError V0408."""
+    """Check that the heap has a slot, and return its number. Raises: TrapTypeError V0402 without a heap,
+    TrapIndexError V0408."""
     if heap is None:
         raise TrapTypeError(V0402, "expected a shape heap, got NoneType")
     if not 0 <= slot < len(heap):
@@ -61,7 +65,7 @@ def _heap_type(size: int) -> type[ctypes.Array[ctypes.c_int64]]:
 
 @builtin("alloc_shape_heap")
 def alloc_shape_heap(vm: Any, size: int) -> Tensor:
-    """A heap of `size` zeros on the host."""
+    """Allocate a shape heap of `size` zeros on the host."""
     memory = _heap_type(size)()
     return make_tensor(ctypes.addressof(memory), layout_of((size,)), _INT64, vm.host_device, memory)
 
@@ -80,7 +84,8 @@ def _match(value: int, heap: Any, code: int, operand: int, axis: int | None, con
 
 @builtin("match_shape")
 def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: Any) -> None:
-    """Match a tensor's or a Shape's sizes. `rest`: code, operand per dimension, then the error context.
+    """Match the sizes of a tensor or Shape. `rest` holds code and operand of each dimension, then the text
+    for errors.
 
     Raises: Trap V0401 ("match_cast error", "shape size mismatch").
     """
@@ -106,7 +111,7 @@ def match_shape(value: Tensor | Shape, heap: Tensor | None, rank: int, *rest: An
 
 @builtin("make_shape")
 def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
-    """A Shape from immediates and the heap."""
+    """Make a Shape from immediates and heap slots; `rest` holds code and operand of each dimension."""
     view = heap_view(heap)
     if len(rest) != 2 * rank:
         raise Trap(V0408, f"make_shape: expected {rank} pairs of code and operand, got {len(rest)} words")
@@ -116,7 +121,7 @@ def make_shape(heap: Tensor | None, rank: int, *rest: int) -> Shape:
         if code not in (_USE_IMM, _LOAD):
             raise Trap(V0408, f"make_shape: code {code} does not exist")
         sizes.append(view[_checked(view, operand)] if code == _LOAD else operand)
-    return tuple.__new__(Shape, sizes)  # ints already: Shape's own constructor would check each
+    return tuple.__new__(Shape, sizes)  # already ints: skips the checks of Shape's constructor
 
 
 @builtin("match_prim_value")
@@ -129,7 +134,7 @@ def match_prim_value(value: int, heap: Tensor | None, code: int, operand: int, c
 
 @builtin("make_prim_value")
 def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
-    """One integer, immediate or from the heap."""
+    """Return one integer, from the operand or from the heap."""
     if code not in (_USE_IMM, _LOAD):
         raise Trap(V0408, f"make_prim_value: code {code} does not exist")
     view = heap_view(heap)
@@ -139,15 +144,14 @@ def make_prim_value(heap: Tensor | None, code: int, operand: int) -> int:
 
 @builtin("shape_of")
 def shape_of(tensor: Tensor) -> Shape:
-    """The shape of a tensor."""
+    """Return the shape of a tensor."""
     return tensor.layout.shape
 
 
 @builtin("tensor_to_shape")
 def tensor_to_shape(source: Tensor) -> Shape:
-    """The Shape that a 1-D tensor of int16, int32 or int64 holds. Raises: TrapTypeError V0402 for another
-    tensor.
-    """
+    """Convert a 1-D tensor of int16, int32 or int64 to a Shape. Raises: TrapTypeError V0402 for another
+    tensor."""
     if source.ndim != 1 or source.dtype not in ("int16", "int32", "int64"):
         raise TrapTypeError(
             V0402,
@@ -159,7 +163,7 @@ def tensor_to_shape(source: Tensor) -> Shape:
 
 @builtin("shape_to_tensor", allocates=True)
 def shape_to_tensor(shape: Shape, *, memory: MachineMemory = NO_MEMORY) -> Tensor:
-    """The sizes of a Shape as a 1-D int64 tensor on cpu(0). Raises: TrapTypeError V0402 for another value."""
+    """Convert a Shape to a 1-D int64 tensor on cpu(0). Raises: TrapTypeError V0402 for another value."""
     if not isinstance(shape, Shape):
         raise TrapTypeError(V0402, f"expected a shape, got {type(shape).__name__}")
     return memory.tensor_of(np.asarray(shape, dtype=np.int64))
@@ -167,7 +171,8 @@ def shape_to_tensor(shape: Shape, *, memory: MachineMemory = NO_MEMORY) -> Tenso
 
 @builtin("prim_value_of_bits")
 def prim_value_of_bits(bits: int, dtype: DataType) -> bool | float:
-    """A bool or float that lies in the heap as an int64: 0 is False, a float is kept as a float64's bits."""
+    """Convert an int64 from the heap to a bool or float: 0 is False; a float is stored as the bits of a
+    float64."""
     if dtype.is_bool:
         return bits != 0
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]

@@ -1,5 +1,5 @@
-"""Tensors of strings: a pair of a shape and an array of texts in row-major order. Lists of words come as JSON
-text."""
+"""Builtins for tensors of strings: pairs of a shape and an array of texts in row-major order. Word lists are
+passed as JSON text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Lengths = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def shape_and_texts(value: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """The parts of a tensor of strings. Raises: TrapTypeError V0402 for anything else."""
+    """Return the shape and the texts of a tensor of strings. Raises: TrapTypeError V0402 for another
+    value.
+    """
     is_pair = isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], tuple)
     if not is_pair or not (type(value[1]) is Texts or all(isinstance(text, str) for text in value[1])):
         raise TrapTypeError(V0402, f"expected a tensor of strings, got {type(value).__name__}")
@@ -39,7 +41,7 @@ def shape_and_texts(value: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
 
 
 def texts_of(value: Any) -> TextArray:
-    """A tensor of strings as an array. Raises: TrapTypeError V0402 for anything else."""
+    """Return a tensor of strings as a numpy array. Raises: TrapTypeError V0402 for another value."""
     shape, texts = shape_and_texts(value)
     made: TextArray = np.empty(len(texts), dtype=object)
     made[:] = texts
@@ -47,7 +49,7 @@ def texts_of(value: Any) -> TextArray:
 
 
 def made_of(texts: TextArray) -> TextTensor:
-    """The value that an array of strings is passed as."""
+    """Return the runtime value of an array of strings."""
     return _value(texts.shape, texts.reshape(-1).tolist())
 
 
@@ -56,7 +58,7 @@ def _value(shape: Sequence[int], texts: Iterable[str]) -> TextTensor:
 
 
 def _paired(a: Any, b: Any) -> tuple[tuple[int, ...], Sequence[str], Sequence[str]]:
-    """Two tensors of strings broadcast: their shape, and the texts of both."""
+    """Broadcast two tensors of strings. Return their common shape, and the texts of both."""
     (shape, first), (other, second) = shape_and_texts(a), shape_and_texts(b)
     if shape == other:
         return shape, first, second
@@ -69,41 +71,42 @@ def _paired(a: Any, b: Any) -> tuple[tuple[int, ...], Sequence[str], Sequence[st
 
 @lru_cache(maxsize=64)
 def _words(text: str) -> tuple[str, ...]:
-    """The words of a list."""
+    """Return the words of a JSON list."""
     return tuple(json.loads(text))
 
 
 @lru_cache(maxsize=64)
 def _place_of_word(text: str) -> dict[str, int]:
-    """Word → its first place in a list."""
+    """Return a map from each word of a list to its first index."""
     return {word: place for place, word in reversed(list(enumerate(_words(text))))}
 
 
 @lru_cache(maxsize=64)
 def _stops(text: str, is_case_sensitive: bool) -> frozenset[str]:
-    """The words of a list, in lower case unless it counts."""
+    """Return the stop words of a list, in lower case unless case matters."""
     words = _words(text)
     return frozenset(words if is_case_sensitive else map(str.lower, words))
 
 
 @builtin("string_equal")
 def string_equal(a: Any, b: Any) -> Tensor:
-    """Elementwise, broadcast: bool."""
+    """Compare two tensors of strings elementwise, with broadcasting. The result is bool."""
     shape, first, second = _paired(a, b)
     return tensor_of_numbers(map(eq, first, second), shape, "bool")
 
 
 @builtin("string_concat")
 def string_concat(a: Any, b: Any) -> Array:
-    """Elementwise, broadcast."""
+    """Concatenate two tensors of strings elementwise, with broadcasting."""
     shape, first, second = _paired(a, b)
     return _value(shape, map(add, first, second))
 
 
 @builtin("string_split")
 def string_split(value: Any, delimiter: str, most: int) -> Array:
-    """The parts of every string along a new last axis, filled up with empty ones, and their numbers (int64).
-    An empty delimiter means runs of white space; `most` splits at most, any number if negative."""
+    """Split every string. Return the parts along a new last axis, padded with empty strings, and the number
+    of parts of each string (int64). An empty delimiter means runs of white space. `most` is the maximum
+    number of splits; negative means no limit."""
     shape, texts = shape_and_texts(value)
     found: tuple[list[str], Sequence[int]] | None = None
     if len(texts) < _FEW:
@@ -116,13 +119,14 @@ def string_split(value: Any, delimiter: str, most: int) -> Array:
 
 
 _FEW = 300
-"""Fewer texts than these are split one after the other: the steps for many take as long for a few."""
+"""Below this number, texts are split one after the other: splitting together has a fixed cost."""
 _MOST_CHARACTERS = 1 << 24
-"""So many are split in one pass, which takes eight bytes for each of them."""
+"""The maximum number of characters that are split in one pass, which needs eight bytes for each."""
 
 
 def _split_few(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[list[str], list[int]]:
-    """The parts of all texts, each text's filled up with empty ones, and their numbers."""
+    """Split texts one by one. Return the parts of all texts, padded with empty strings to equal number, and
+    the number of parts of each."""
     parts = [text.split(delimiter, most) for text in texts]
     lengths = list(map(len, parts))
     width = max(lengths, default=0)
@@ -135,11 +139,11 @@ def _split_few(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[
 
 
 def _split_together(texts: Sequence[str], delimiter: str) -> tuple[list[str], Sequence[int]] | None:
-    """As `_split_few`, in one pass over all: between texts stands the character 0, between parts 1. None
-    where one of them is in a text or the delimiter, and for very long texts.
+    """Like `_split_few`, in one pass over the joined texts: character 0 separates texts, character 1
+    separates parts. Return None if a text or the delimiter contains one of them, and for very long texts.
 
-    Where numbers differ, more of the characters follow a text of fewer parts. They are one byte in UTF-8 and
-    nowhere a part of another character's bytes.
+    A text with fewer parts than others is followed by more separators, to pad it. Both characters are single
+    bytes in UTF-8 and never part of another character.
     """
     whole = "\0".join(texts)
     is_marked = "\0" in delimiter or "\1" in whole or whole.count("\0") != len(texts) - 1
@@ -161,7 +165,8 @@ def _split_together(texts: Sequence[str], delimiter: str) -> tuple[list[str], Se
 
 
 def _split_apart(texts: Iterable[str], delimiter: str | None, most: int) -> tuple[list[str], list[int]]:
-    """As `_split_few`. No list stays: thousands of them would call the collector again and again."""
+    """Like `_split_few`, without keeping a list per text: thousands of lists would trigger the garbage
+    collector repeatedly."""
     flat, lengths = list[str](), list[int]()
     for text in texts:
         parts = text.split(delimiter, most)
@@ -171,7 +176,7 @@ def _split_apart(texts: Iterable[str], delimiter: str | None, most: int) -> tupl
 
 
 def _filled(flat: list[str], lengths: list[int], width: int) -> list[str]:
-    """Runs of texts, of these lengths, each made as long as `width` by empty texts."""
+    """Pad runs of texts with empty strings to `width` each. `lengths` are the lengths of the runs."""
     if len(flat) == width * len(lengths):
         return flat
     blank, made, begin = ("",) * width, list[str](), 0
@@ -189,13 +194,13 @@ _CHANGES = {"LOWER": str.lower, "UPPER": str.upper}
 
 @builtin("string_normalize")
 def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: str) -> Array:
-    """Strings of (n,) or (1, n) without the stop words, in upper or lower case; one empty string where none
-    is left."""
+    """Remove stop words from strings of shape (n,) or (1, n), and convert the rest to upper or lower case. If
+    nothing is left, the result is one empty string."""
     shape, texts = shape_and_texts(value)
     if len(shape) not in (1, 2) or (len(shape) == 2 and shape[0] != 1):
         raise TrapValueError(V0403, f"expected strings of shape (n,) or (1, n), got {shape}")
     stops = _stops(stopwords, bool(is_case_sensitive))
-    is_lowered = case == "LOWER" and not is_case_sensitive  # what is compared is what is given
+    is_lowered = case == "LOWER" and not is_case_sensitive  # compared before the case is changed
     found: Iterable[str] = map(str.lower, texts) if is_lowered else texts
     if stops and (is_case_sensitive or is_lowered):
         found = filterfalse(stops.__contains__, found)
@@ -208,7 +213,9 @@ def string_normalize(value: Any, case: str, is_case_sensitive: int, stopwords: s
 
 @builtin("string_lookup")
 def string_lookup(value: Any, words: str) -> Tensor:
-    """The place of every string in a list, its length for one that is not there: int64."""
+    """Return the index of every string in a word list as int64; the list's length if it is not in the
+    list.
+    """
     table, size = _place_of_word(words), len(_words(words))
     shape, texts = shape_and_texts(value)
     return tensor_of_numbers(map(table.get, texts, repeat(size)), shape)
@@ -216,7 +223,7 @@ def string_lookup(value: Any, words: str) -> Tensor:
 
 @builtin("string_take")
 def string_take(places: Tensor, words: str) -> Array:
-    """The words of a list at places. Raises: TrapValueError V0403 for one out of range."""
+    """Return the words of a list at given indices. Raises: TrapValueError V0403 for an index out of range."""
     table = _words(words)
     at = places.numpy()
     if at.size and (at.min() < 0 or at.max() >= len(table)):
@@ -228,7 +235,7 @@ def string_take(places: Tensor, words: str) -> Array:
 
 @builtin("string_full_match")
 def string_full_match(value: Any, pattern: str) -> Tensor:
-    """Whether all of every string matches a regular expression, in time that grows linearly with it: bool.
+    """Whether every string as a whole matches a regular expression: bool. Time is linear in its length.
     Raises: TrapValueError V0403 for a malformed pattern."""
     shape, texts = shape_and_texts(value)
     try:

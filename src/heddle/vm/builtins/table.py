@@ -1,4 +1,4 @@
-"""The table that the builtin files fill."""
+"""The table of builtins, which the files of this package fill."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ F = TypeVar("F", bound=Callable[..., Any])
 PREFIX = "vm.builtin."
 BUILTINS: dict[str, Callable[..., Any]] = {}
 CALLING_BUILTINS: set[str] = set()
-"""Those that call a function of the user's: its exceptions pass through."""
+"""Builtins that call a function of the user. Exceptions of that function pass through unchanged."""
 ALLOCATING_BUILTINS: set[str] = set()
-"""Those that take a keyword `memory`, which machines give them: where new tensors come from."""
+"""Builtins with a keyword parameter `memory`: the allocators for new tensors, which the machine passes."""
 REACHING_BUILTINS: dict[str, str] = {}
-"""Those that reach beyond the program's own values, and what they reach: programs from outside may not."""
+"""Builtins that access more than the program's own values, and what they access. Untrusted programs may not
+call them."""
 
 
 def check_call(name: str, num_args: int) -> None:
-    """Raises: BytecodeError V0408 for a builtin that cannot be called with so many arguments."""
+    """Check that a builtin can be called with so many arguments. Raises: BytecodeError V0408 if not."""
     function = BUILTINS.get(name)
     if function is None:
         return
@@ -33,8 +34,11 @@ def check_call(name: str, num_args: int) -> None:
 
 
 def builtin(name: str, calls: bool = False, allocates: bool = False, reaches: str = "") -> Callable[[F], F]:
-    """Declare the function below as `vm.builtin.<name>`. `calls`: it calls functions that it is given.
-    `allocates`: it takes a keyword `memory`. `reaches`: what it gets at beyond the program's own values."""
+    """Declare the decorated function as `vm.builtin.<name>`.
+
+    `calls`: it calls functions that it gets as arguments. `allocates`: it has a keyword parameter `memory`.
+    `reaches`: what it accesses beyond the program's own values ("" for nothing).
+    """
 
     def declare(function: F) -> F:
         assert PREFIX + name not in BUILTINS, f"builtin {name} is declared twice"

@@ -1,6 +1,5 @@
-"""The process's pool of named tensors: a model's parameters, loaded from disk once and collected by
-programs.
-"""
+"""Builtins for the process-wide pool of named tensors: model parameters that are loaded from disk once and
+fetched by programs."""
 
 from __future__ import annotations
 
@@ -23,23 +22,21 @@ _pool: dict[str, Tensor] = {}
 
 @builtin("tensor_cache.load", reaches=FILES)
 def load(folder: str, device_type: int, device_id: int) -> None:
-    """Put the tensors of a folder (see `heddle.runtime.tensor_cache`) into the pool, over those of the same
-    name. All or none.
-    """
+    """Load the tensors of a folder (see `heddle.runtime.tensor_cache`) into the pool, all or none. They
+    replace tensors of the same name."""
     found = dict(tensors_of_cache(Path(folder), read_index(Path(folder)), Device(device_type, device_id)))
     _pool.update(found)
 
 
 @builtin("tensor_cache.get", reaches=POOL)
 def get(name: str) -> Tensor | None:
-    """The tensor of a name, or None."""
+    """Return the tensor with a name, or None."""
     return _pool.get(name)
 
 
 @builtin("tensor_cache.update", reaches=POOL)
 def update(name: str, value: Tensor, override: bool = False) -> None:
-    """Put a tensor into the pool. Raises: TrapValueError V0710 for a name that is taken, unless
-    `override`."""
+    """Add a tensor to the pool. Raises: TrapValueError V0710 if the name is taken, unless `override`."""
     if not isinstance(value, Tensor):
         raise TrapTypeError(V0402, f"parameter {name!r}: expected a tensor, got {type(value).__name__}")
     if name in _pool and not override:
@@ -49,13 +46,13 @@ def update(name: str, value: Tensor, override: bool = False) -> None:
 
 @builtin("tensor_cache.remove", reaches=POOL)
 def remove(name: str) -> None:
-    """Forget a name, if it is there."""
+    """Remove a tensor from the pool, if it is there."""
     _pool.pop(name, None)
 
 
 @builtin("tensor_cache.clear", reaches=POOL)
 def clear() -> None:
-    """Forget all tensors of the pool."""
+    """Remove all tensors from the pool."""
     _pool.clear()
 
 
@@ -77,7 +74,7 @@ def _numbered(prefix: str, count: int) -> list[Tensor]:
 
 
 class ParamModule(FunctionModule):
-    """A module whose function `get_params` gives an array of parameters."""
+    """A module whose function `get_params` returns an array of parameters."""
 
     def __init__(self, params: Sequence[Tensor]) -> None:
         array = Array(params)
@@ -86,29 +83,30 @@ class ParamModule(FunctionModule):
 
 @builtin("param_array_from_cache", reaches=POOL)
 def param_array_from_cache(prefix: str, count: int) -> Array:
-    """prefix_0 to prefix_(count − 1); with -1 all from 0 on without a gap. Raises: TrapValueError V0709."""
+    """Return the tensors prefix_0 to prefix_(count − 1); with count -1, all from 0 up to the first missing
+    one. Raises: TrapValueError V0709."""
     return Array(_numbered(prefix, count))
 
 
 @builtin("param_array_from_cache_by_name", reaches=POOL)
 def param_array_from_cache_by_name(names: Any) -> Array:
-    """The tensors of an array of names. Raises: TrapValueError V0709."""
+    """Return the tensors with the names in an array. Raises: TrapValueError V0709."""
     return Array(_require(name) for name in names)
 
 
 @builtin("param_array_from_cache_by_name_unpacked", reaches=POOL)
 def param_array_from_cache_by_name_unpacked(*names: str) -> Array:
-    """The tensors of the names given one by one. Raises: TrapValueError V0709."""
+    """Return the tensors with the names that are the arguments. Raises: TrapValueError V0709."""
     return Array(_require(name) for name in names)
 
 
 @builtin("param_module_from_cache", reaches=POOL)
 def param_module_from_cache(prefix: str, count: int) -> ParamModule:
-    """As `param_array_from_cache`, as a module with `get_params`."""
+    """Return the parameters of `param_array_from_cache` as a module with `get_params`."""
     return ParamModule(_numbered(prefix, count))
 
 
 @builtin("param_module_from_cache_by_name", reaches=POOL)
 def param_module_from_cache_by_name(names: Any) -> ParamModule:
-    """As `param_array_from_cache_by_name`, as a module with `get_params`."""
+    """Return the parameters of `param_array_from_cache_by_name` as a module with `get_params`."""
     return ParamModule([_require(name) for name in names])

@@ -1,4 +1,4 @@
-"""Views of tensors."""
+"""Builtins that return views of tensors."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from heddle.vm.codes import V0403
 
 @builtin("reshape")
 def reshape(tensor: Tensor, shape: Shape) -> Tensor:
-    """The same memory under another shape. Raises: TrapValueError V0403 where it needs more elements, or a
-    size is negative."""
+    """Return a view of the same memory with another shape. Raises: TrapValueError V0403 if it needs more
+    elements, or if a size is negative."""
     layout = layout_of(shape)
     is_shape = min(shape, default=0) >= 0 and layout.num_elements <= tensor.layout.num_elements
     if not is_shape or tensor.layout.strides is not None:
@@ -27,5 +27,5 @@ def reshape(tensor: Tensor, shape: Shape) -> Tensor:
 
 @builtin("ensure_zero_offset")
 def ensure_zero_offset(tensor: Tensor) -> Tensor:
-    """The tensor itself: ours point at their first element, their byte offset is always 0."""
+    """Return the tensor itself: its byte offset is always 0, because tensors point to their first element."""
     return tensor

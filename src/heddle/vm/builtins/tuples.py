@@ -1,4 +1,4 @@
-"""Tuples."""
+"""Builtins for tuples."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from heddle.vm.placement import MachineMemory
 
 @builtin("make_tuple")
 def make_tuple(*elements: Any) -> Array:
-    """A tuple of the arguments."""
+    """Return a tuple of the arguments."""
     return Array(elements)
 
 
@@ -35,11 +35,11 @@ def stack_chain(
     *,
     memory: MachineMemory = MachineMemory(None),  # noqa: B008 (it is never changed)
 ) -> Tensor:
-    """The rows of a chain `(((first, row), row), row)` below those of the tensor `first`, as one tensor of
-    shape (rows of first + rows of the chain, ...). A loop that collects rows makes a pair for each, which
-    takes the same time however many there are.
+    """Concatenate the tensor `first` and the rows of a chain `(((first, row), row), row)`. The result has
+    shape (rows of first + rows of the chain, ...).
 
-    Raises: TrapTypeError V0402 for what is no chain; TrapValueError V0403 for a row of another dtype or size.
+    A loop that collects rows builds one pair per iteration, in constant time. Raises: TrapTypeError V0402 for
+    another value; TrapValueError V0403 for a row of another dtype or shape.
     """
     rows: list[Tensor] = []
     while isinstance(chain, tuple) and len(chain) == 2 and isinstance(chain[1], Tensor):
@@ -72,10 +72,10 @@ def stack_rows(
     *,
     memory: MachineMemory = MachineMemory(None),  # noqa: B008 (it is never changed)
 ) -> Tensor:
-    """As `stack_chain`, of rows whose sizes are not known before: `first` has no rows, and says what the
-    result is where there are none at all.
+    """Like `stack_chain`, for rows whose sizes are known only at run time. `first` has no rows; it is the
+    result's form if the chain has no rows.
 
-    Raises: TrapTypeError V0402 for what is no chain; TrapValueError V0403 for rows that differ.
+    Raises: TrapTypeError V0402 for another value; TrapValueError V0403 for rows that differ.
     """
     rows: list[Tensor] = []
     while isinstance(chain, tuple) and len(chain) == 2 and isinstance(chain[1], Tensor):
@@ -97,7 +97,7 @@ def stack_rows(
 
 @builtin("tuple_getitem")
 def tuple_getitem(value: Array, index: int) -> Any:
-    """Raises: TrapTypeError V0402, TrapIndexError V0404."""
+    """Return an element of a tuple. Raises: TrapTypeError V0402, TrapIndexError V0404."""
     _check(value, index)
     return value[index]
 

@@ -1,4 +1,6 @@
-"""The graph executor: programs without control flow as a list of kernels over memory planned beforehand."""
+"""The graph executor: runs programs without control flow as a list of kernel calls over preallocated
+memory.
+"""
 
 from heddle.vm.graph.debug import GraphModuleDebug
 from heddle.vm.graph.executor import GraphExecutor

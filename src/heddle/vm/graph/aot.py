@@ -1,4 +1,4 @@
-"""The ahead-of-time executor: a program as one native function over inputs of known sizes."""
+"""The ahead-of-time executor: runs a program as one native function with inputs of fixed sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from heddle.vm.relax import VirtualMachine
 
 
 class AotExecutor(StaticExecutor):
-    """Runs `main` of a compiled program: `set_input`, `run`, `get_output`. One thread runs it at a time."""
+    """Runs `main` of a compiled program: `set_input`, `run`, `get_output`. Only one thread may use it at a
+    time."""
 
     kind = "AotExecutor"
     _noun = "program"
@@ -52,24 +53,25 @@ class AotExecutor(StaticExecutor):
             ctypes.memset(each.address, 0, each.size_bytes)
 
     def run(self) -> None:
-        """Run on the inputs that were set. Raises: Trap with what a kernel reported."""
+        """Run the program on the current inputs. Raises: Trap for an error of a kernel."""
         self._outputs = _flat(self._main(*self._inputs))
 
     def get_num_outputs(self) -> int:
-        """How many results there are."""
+        """Return the number of outputs."""
         return self._num_outputs
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Sizes and dtypes of the inputs by name."""
+        """Return shapes and dtypes of the inputs, by name."""
         rows = [(name, self._inputs[number]) for name, number in self._numbers.items()]
         return {name: tuple(t.shape) for name, t in rows}, {name: str(t.dtype) for name, t in rows}
 
     def get_input(self, key: str | int) -> Tensor:
-        """The tensor of an input. Raises: Trap V0803."""
+        """Return the tensor of an input, by name or number. Raises: Trap V0803."""
         return self._inputs[self._input_number(key)]
 
     def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
-        """A result of the last run, or `out` with a copy of it. Raises: TrapIndexError V0803."""
+        """Return an output of the last run. If `out` is given, copy it there and return `out`. Raises:
+        TrapIndexError V0803."""
         if not 0 <= index < len(self._outputs):
             raise TrapIndexError(
                 V0803,
@@ -87,7 +89,8 @@ class AotModule(StaticModule):
 
 
 class AotExecutorFactoryModule(Module):
-    """What `relay.build` gives for the ahead-of-time executor: `factory["default"](dev)` makes one."""
+    """The result of `relay.build` for the ahead-of-time executor. `factory["default"](dev)` creates an
+    executor."""
 
     kind = "AotExecutorFactory"
 
@@ -118,7 +121,7 @@ class AotExecutorFactoryModule(Module):
 
     @property
     def module(self) -> AotExecutorFactoryModule:
-        """The factory itself: what TVM's scripts take the module from."""
+        """The factory itself. TVM scripts get the module from this attribute."""
         return self
 
     @property
@@ -128,25 +131,25 @@ class AotExecutorFactoryModule(Module):
 
     @property
     def params(self) -> dict[str, Tensor]:
-        """None: parameters are linked."""
+        """Empty: parameters are linked into the code."""
         return {}
 
     @property
     def function_metadata(self) -> Mapping[str, str]:
-        """What is known of the functions and kernels: texts by name."""
+        """Texts by name about the functions and kernels."""
         found: Mapping[str, str] = self.lib.metadata
         return found
 
     def get_params(self) -> dict[str, Tensor]:
-        """None: parameters are linked."""
+        """Return an empty dictionary: parameters are linked into the code."""
         return {}
 
     def get_lib(self) -> Any:
-        """The compiled program."""
+        """Return the compiled program."""
         return self.lib
 
     def get_executor_config(self) -> tuple[InputPlan, ...]:
-        """Names, sizes and dtypes of the inputs."""
+        """Return names, shapes and dtypes of the inputs."""
         return self.inputs
 
     def save_sections(self) -> Mapping[str, SectionData]:

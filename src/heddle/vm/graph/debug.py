@@ -1,4 +1,4 @@
-"""The graph executor for looking into a graph: times and results of nodes."""
+"""The debug graph executor: times and results of single nodes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from heddle.vm.graph.nodes import Graph
 
 
 class GraphDebugExecutor(GraphExecutor):
-    """An executor that runs single nodes, keeps their results on request, and times them."""
+    """A graph executor that runs and times single nodes and returns their results."""
 
     kind = "GraphExecutorDebug"
     _METHODS = (
@@ -34,7 +34,8 @@ class GraphDebugExecutor(GraphExecutor):
     )
 
     def node_number(self, node: int | str) -> int:
-        """The number of a node. Raises: MissingNameError V0803, TrapIndexError V0803."""
+        """Return the number of a node, given by name or number. Raises: MissingNameError V0803,
+        TrapIndexError V0803."""
         if isinstance(node, str):
             names = [each.name for each in self.graph.nodes]
             if node not in names:
@@ -45,13 +46,14 @@ class GraphDebugExecutor(GraphExecutor):
         return node
 
     def run_to(self, node: int) -> None:
-        """Run the nodes up to one, it included. Raises: Trap with what a kernel reported."""
+        """Run all nodes up to and including this one. Raises: Trap for an error of a kernel."""
         for number, step in self.steps.items():
             if number <= node:
                 self.run_step(step)
 
     def debug_get_output(self, node: int | str, out: Tensor | None = None) -> Tensor:
-        """A copy of the first result of a node, or `out` with it: the nodes up to it run for that.
+        """Run all nodes up to this one and return a copy of its first result. If `out` is given, copy it
+        there.
 
         Raises: as `node_number` and `run`.
         """
@@ -61,7 +63,7 @@ class GraphDebugExecutor(GraphExecutor):
         return found.to_device(self.device) if out is None else out.copyfrom(found)
 
     def run_individual_node(self, node: int | str, plan: TimingPlan) -> BenchmarkResult:
-        """Time one node on what its inputs hold. Raises: as `node_number` and `run`."""
+        """Time one node on the present contents of its inputs. Raises: as `node_number` and `run`."""
         step = self.steps.get(self.node_number(node))
         return (
             BenchmarkResult((0.0,) * plan.repeat)
@@ -70,12 +72,12 @@ class GraphDebugExecutor(GraphExecutor):
         )
 
     def run_individual(self, plan: TimingPlan) -> list[BenchmarkResult]:
-        """Time each node, the nodes before it being run. Inputs and reshapes take no time."""
+        """Time each node, after the nodes before it have run. Inputs and reshapes take no time."""
         return [self.run_individual_node(number, plan) for number in range(len(self.graph.nodes))]
 
     def profile(self) -> Report:
-        """Run the graph once, and say how long each node took."""
-        self.run()  # so that nothing is done for the first time
+        """Run the graph once and report the time of each node."""
+        self.run()  # warm up, so that no one-time work is measured
         spans, begin = [], perf_counter_ns()
         for step in self.steps.values():
             start = perf_counter_ns()
@@ -98,8 +100,8 @@ class GraphDebugExecutor(GraphExecutor):
 
 
 class GraphModuleDebug(GraphModule):
-    """A graph on a device with times and results of its nodes. With `dump_root`, a folder in it gets the
-    graph and, with each run, a trace for Perfetto; `exit` removes the folder."""
+    """A graph on a device, with times and results of its nodes. If `dump_root` is given, a folder in it
+    receives the graph and, for each run, a trace for Perfetto. `exit` removes the folder."""
 
     module: GraphDebugExecutor
 
@@ -116,7 +118,9 @@ class GraphModuleDebug(GraphModule):
             write_bytes(self._folder / "graph.json", self.module.get_graph_json().encode())
 
     def run(self, **input_dict: Any) -> None:
-        """Set inputs by name, run, and dump the trace into the folder. Raises: as in the base class."""
+        """Set inputs by name, run, and write a trace if there is a dump folder. Raises: as in the base
+        class.
+        """
         if self._folder is None:
             super().run(**input_dict)
             return
@@ -132,7 +136,9 @@ class GraphModuleDebug(GraphModule):
         cooldown_interval_ms: int = 0,
         repeats_to_cooldown: int = 1,
     ) -> list[float]:
-        """Mean seconds of each node; 0 of inputs and reshapes. Raises: UsageError U0801."""
+        """Return the mean time of each node in seconds; 0 for inputs and reshapes. Raises: UsageError
+        U0801.
+        """
         self.module.run()
         plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
         return [result.mean for result in self.module.run_individual(plan)]
@@ -147,17 +153,17 @@ class GraphModuleDebug(GraphModule):
         cooldown_interval_ms: int = 0,
         repeats_to_cooldown: int = 1,
     ) -> BenchmarkResult:
-        """Seconds of one node. Raises: TrapIndexError V0803; UsageError U0801."""
+        """Return the times of one node in seconds. Raises: TrapIndexError V0803; UsageError U0801."""
         self.module.run_to(self.module.node_number(index))
         plan = TimingPlan(number, repeat, min_repeat_ms, cooldown_interval_ms, repeats_to_cooldown)
         return self.module.run_individual_node(index, plan)
 
     def debug_get_output(self, node: int | str, out: Tensor | None = None) -> Tensor:
-        """The first result of a node, copied. Raises: MissingNameError, TrapIndexError V0803."""
+        """Return a copy of the first result of a node. Raises: MissingNameError, TrapIndexError V0803."""
         return self.module.debug_get_output(node, out)
 
     def profile(self, collectors: Any = None, **input_dict: Any) -> Report:
-        """Set inputs by name, run, and say how long each node took. There are no other `collectors`.
+        """Set inputs by name, run, and report the time of each node. `collectors` must be empty.
 
         Raises: UsageError V0303 for collectors; as `run`.
         """
@@ -167,7 +173,7 @@ class GraphModuleDebug(GraphModule):
         return self.module.profile()
 
     def exit(self) -> None:
-        """Remove the folder with what was dumped."""
+        """Remove the dump folder."""
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
@@ -181,7 +187,7 @@ def _new_folder(root: str) -> Path:
 def create(
     graph_json_str: str | Graph, libmod: Module, device: Any, dump_root: str | None = None
 ) -> GraphModuleDebug:
-    """A graph for looking into, with the kernels of a module. Parameters are set by the caller.
+    """Create a debug executor for a graph with the kernels of a module. The caller sets the parameters.
 
     Raises: FormatError V0802 for a malformed graph; UnresolvedFunctionError V0301; UsageError V0303.
     """

@@ -1,4 +1,6 @@
-"""What runs a graph: tensors over planned memory, and native code that calls one kernel after the other."""
+"""Run graphs: tensors over preallocated memory, and native code that calls the kernels one after the
+other.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ _Value, _Call = ctype_of(abi.Value), ctype_of(abi.GraphCall)
 
 @dataclass(slots=True)
 class _Step:
-    """Kernels that native code calls in turn, or one function of Python's."""
+    """A sequence of kernels that native code calls, or a single Python function."""
 
     first: int
     count: int
@@ -39,9 +41,9 @@ class _Step:
 
 
 class GraphExecutor(StaticExecutor):
-    """Runs a graph on a device. Its functions are those of TVM's executor: `set_input`, `run`, ...
+    """Runs a graph on a device. Its methods are those of TVM's graph executor: `set_input`, `run`, ...
 
-    Memory is allocated once; results are overwritten by the next run. One thread runs it at a time.
+    Memory is allocated once, so the next run overwrites the results. Only one thread may use it at a time.
     """
 
     kind = "GraphExecutor"
@@ -69,8 +71,9 @@ class GraphExecutor(StaticExecutor):
     def __init__(
         self, graph: Graph, lib: Module | None, device: Device, params: Mapping[str, Tensor] | None = None
     ) -> None:
-        """Raises: UnresolvedFunctionError V0301 for a kernel that `lib` and the global functions lack;
-        UsageError U0202 for a device that cannot be reached, V0311 for one whose memory is not the host's."""
+        """Prepare a graph to run. Raises: UnresolvedFunctionError V0301 for a kernel that neither `lib` nor
+        the global functions have; UsageError U0202 for a device that cannot be reached, V0311 for one whose
+        memory the host cannot access."""
         super().__init__()
         if lib is not None:
             self._imports.append(lib)
@@ -170,7 +173,7 @@ class GraphExecutor(StaticExecutor):
         return values
 
     def _bind(self, entry: int, value: Tensor) -> None:
-        """Let an entry, and all views of it, be another tensor."""
+        """Bind an entry, and all views of it, to another tensor."""
         changed = {entry}
         self.tensors[entry] = value
         for number, node in enumerate(self.graph.nodes):
@@ -188,7 +191,7 @@ class GraphExecutor(StaticExecutor):
     # Running
 
     def run(self) -> None:
-        """Run all nodes. Raises: Trap with what a kernel reported."""
+        """Run all nodes. Raises: Trap for an error of a kernel."""
         for each in self._runs:
             self.run_step(each)
 
@@ -205,11 +208,11 @@ class GraphExecutor(StaticExecutor):
     # Inputs
 
     def get_num_outputs(self) -> int:
-        """How many results there are."""
+        """Return the number of outputs."""
         return len(self.graph.heads)
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Sizes and dtypes of the inputs, parameters apart, by name."""
+        """Return shapes and dtypes of the inputs by name, without the parameters."""
         names = [name for name in self._numbers if name not in self._param_names]
         plans = {name: self.graph.entries[self._input_entry(name)] for name in names}
         return {n: plan.shape for n, plan in plans.items()}, {n: plan.dtype for n, plan in plans.items()}
@@ -218,17 +221,18 @@ class GraphExecutor(StaticExecutor):
         return self._first[self._inputs[self._input_number(key)]]
 
     def get_input(self, key: str | int) -> Tensor:
-        """The tensor of an input: its memory is what the graph reads. Raises: Trap V0803."""
+        """Return the tensor of an input. Writing to it changes what the graph reads. Raises: Trap V0803."""
         return self.tensors[self._input_entry(key)]
 
     def set_input_zero_copy(self, key: str | int, value: Tensor) -> None:
-        """Let the graph read a tensor in place. Raises: Trap V0803; UsageError V0804."""
+        """Make the graph read an input from a tensor without a copy. Raises: Trap V0803; UsageError V0804."""
         entry = self._input_entry(key)
         self._bind(entry, self._fitting(entry, value))
 
     def set_output_zero_copy(self, index: int | str, value: Tensor) -> None:
-        """Let the graph write a result into a tensor. Raises: Trap V0803; UsageError V0804 for one that does
-        not fit, and for a result that is an input, a reshape, or shares its memory."""
+        """Make the graph write an output to a tensor without a copy. Raises: Trap V0803; UsageError V0804 for
+        a tensor that does not match, and for an output that is an input, a reshape, or shares its memory with
+        another entry."""
         place = self.get_output_index(index) if isinstance(index, str) else index
         node, result = self._head(place)
         entry = self._first[node] + result
@@ -254,7 +258,8 @@ class GraphExecutor(StaticExecutor):
     def _first_tensor(
         self, node: GraphNode, entry: int, given: Mapping[int, Tensor], memory: Mapping[int, Storage]
     ) -> Tensor:
-        """The tensor of an entry: a parameter where it is, a view of another one, or planned memory."""
+        """Return the initial tensor of an entry: a parameter, a view of another tensor, or preallocated
+        memory."""
         plan = self.graph.entries[entry]
         if entry in given:
             return given[entry]
@@ -266,7 +271,9 @@ class GraphExecutor(StaticExecutor):
         return made
 
     def _param(self, name: str, value: Tensor) -> Tensor:
-        """A parameter, which is read where it is. Raises: FormatError V0802 where it does not fit."""
+        """Return a parameter, used without a copy. Raises: FormatError V0802 if it does not match the
+        graph.
+        """
         plan = self.graph.entries[self._input_entry(name)]
         if (tuple(value.shape), str(value.dtype)) != (plan.shape, plan.dtype):
             raise FormatError(
@@ -277,16 +284,17 @@ class GraphExecutor(StaticExecutor):
         return (value if value.device == self.device else value.to_device(self.device)).contiguous()
 
     def load_params(self, data: bytes | bytearray) -> None:
-        """Set the inputs that `save_param_dict` wrote; other names do nothing. Raises: FormatError F0106."""
+        """Set the inputs from the bytes of `save_param_dict`; names that are no inputs are ignored. Raises:
+        FormatError F0106."""
         for name, value in load_param_dict(data).items():
             if name in self._numbers:
                 self.set_input(name, value)
 
     def share_params(self, other: GraphExecutor, data: bytes | bytearray) -> None:
-        """Read the parameters that bytes name from the memory of another executor.
+        """Use the parameter memory of another executor. `data` (from `save_param_dict`) names the parameters.
 
-        Raises: FormatError F0106; Trap V0803 for a name that the other one lacks; UsageError V0804 where they
-        differ.
+        Raises: FormatError F0106; Trap V0803 for a name that the other executor lacks; UsageError V0804 if
+        shapes or dtypes differ.
         """
         for name in load_param_dict(data):
             if name in self._numbers:
@@ -306,20 +314,21 @@ class GraphExecutor(StaticExecutor):
         return self.graph.heads[index]
 
     def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
-        """A result: the graph's own memory, which the next run overwrites; or `out`, to which it is copied.
+        """Return an output in the graph's own memory, which the next run overwrites. If `out` is given, copy
+        it there and return `out`.
 
-        Raises: TrapIndexError V0803; what `Tensor.copyfrom` raises.
+        Raises: TrapIndexError V0803; the errors of `Tensor.copyfrom`.
         """
         node, result = self._head(index)
         found = self._result(node, result)
         return found if out is None else out.copyfrom(found)
 
     def get_output_name(self, index: int) -> str:
-        """The name of the node that gives a result. Raises: TrapIndexError V0803."""
+        """Return the name of the node that computes an output. Raises: TrapIndexError V0803."""
         return self.graph.nodes[self._head(index)[0]].name
 
     def get_output_index(self, name: str) -> int:
-        """The number of the first result of a node of this name; -1 where there is none."""
+        """Return the number of the first output of the node `name`; -1 if there is none."""
         names = [self.graph.nodes[node].name for node, _ in self.graph.heads]
         return names.index(name) if name in names else -1
 
@@ -329,5 +338,5 @@ class GraphExecutor(StaticExecutor):
 
 
 def _header_of(value: Tensor) -> int:
-    """The address of what a kernel gets of a tensor. Valid while the tensor lives."""
+    """Return the address of the DLTensor that kernels get. It is valid while the tensor lives."""
     return id(value._header) + CONTENT_OFFSET

@@ -19,9 +19,8 @@ from heddle.vm.graph.nodes import Graph, graph_from_json
 
 
 class GraphExecutorFactoryModule(Module):
-    """What `relay.build` gives for the graph executor. `factory["default"](dev)` makes an executor; as a
-    sequence it is the graph's JSON text, the module with the kernels, and the parameters.
-    """
+    """The result of `relay.build` for the graph executor. `factory["default"](dev)` creates an executor. It
+    unpacks to three items: the graph's JSON text, the module with the kernels, and the parameters."""
 
     kind = "GraphExecutorFactory"
 
@@ -63,17 +62,17 @@ class GraphExecutorFactoryModule(Module):
 
     @property
     def module(self) -> GraphExecutorFactoryModule:
-        """The factory itself: what TVM's scripts take the module from."""
+        """The factory itself. TVM scripts get the module from this attribute."""
         return self
 
     @property
     def lib(self) -> Module | None:
-        """The module with the kernels; None where the graph calls none."""
+        """The module with the kernels; None if the graph calls none."""
         return self.imports[0] if self.imports else None
 
     @property
     def function_metadata(self) -> Mapping[str, str]:
-        """What the compiler noted of the functions and kernels: texts by name."""
+        """Texts by name that the compiler stored about the functions and kernels."""
         return self._metadata
 
     @property
@@ -83,7 +82,7 @@ class GraphExecutorFactoryModule(Module):
 
     @property
     def params(self) -> dict[str, Tensor]:
-        """Values of the parameters by name; none where they are linked."""
+        """The parameters by name; empty if they are linked into the code."""
         return {} if self._links_params else dict(self._values)
 
     def get_graph_json(self) -> str:
@@ -93,7 +92,7 @@ class GraphExecutorFactoryModule(Module):
     get_executor_config = get_graph_json
 
     def get_params(self) -> dict[str, Tensor]:
-        """Values of the parameters by name; none where they are linked."""
+        """Return the parameters by name; empty if they are linked into the code."""
         return self.params
 
     def get_lib(self) -> Module | None:
@@ -101,7 +100,7 @@ class GraphExecutorFactoryModule(Module):
         return self.lib
 
     def without_params(self) -> GraphExecutorFactoryModule:
-        """The same without values of parameters: whoever runs it sets them (`load_params`)."""
+        """Return the factory without parameter values. The user sets them with `load_params`."""
         return GraphExecutorFactoryModule(self.graph, self.lib, {}, self.libmod_name)
 
     def save_sections(self) -> Mapping[str, SectionData]:
@@ -113,7 +112,7 @@ class GraphExecutorFactoryModule(Module):
 
 
 def load_factory(sections: Mapping[str, Section]) -> GraphExecutorFactoryModule:
-    """The factory whose sections these are. The kernels follow as its import.
+    """Restore a factory from its sections. The kernels are the factory's import.
 
     Raises: FormatError V0802, F0106 for malformed sections.
     """

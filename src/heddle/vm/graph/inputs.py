@@ -1,4 +1,4 @@
-"""What executors of programs over inputs of known sizes share: functions by name, and inputs by name or
+"""The base class of executors of programs with fixed input sizes: functions by name, inputs by name or
 number."""
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from heddle.vm.codes import V0803
 
 
 class StaticExecutor(Module):
-    """The base of executors. `_METHODS` are the functions of the module; `_noun` and `_UNKNOWN_INPUT` are how
-    messages call the program, and a name that it lacks."""
+    """The base class of executors. `_METHODS` are the functions of the module. `_noun` is the name of the
+    program in messages, `_UNKNOWN_INPUT` the message for an unknown input."""
 
     _METHODS: ClassVar[tuple[str, ...]]
     _noun: ClassVar[str]
@@ -32,15 +32,15 @@ class StaticExecutor(Module):
         return getattr(self, name) if name in self._METHODS else None
 
     def get_num_inputs(self) -> int:
-        """How many inputs there are, parameters of a graph included."""
+        """Return the number of inputs, including the parameters of a graph."""
         return len(self._input_names)
 
     def get_input_index(self, name: str) -> int:
-        """The number of an input; -1 where there is none of the name."""
+        """Return the number of the input `name`; -1 if there is none."""
         return self._numbers.get(name, -1)
 
     def get_input_name(self, index: int) -> str:
-        """The name of an input. Raises: TrapIndexError V0803."""
+        """Return the name of an input. Raises: TrapIndexError V0803."""
         return self._input_names[self._input_number(index)]
 
     def _input_number(self, key: str | int) -> int:
@@ -55,8 +55,8 @@ class StaticExecutor(Module):
 
     @abstractmethod
     def get_input(self, key: str | int) -> Tensor:
-        """The tensor of an input. Raises: Trap V0803."""
+        """Return the tensor of an input, by name or number. Raises: Trap V0803."""
 
     def set_input(self, key: str | int, value: Any) -> None:
-        """Copy a value into an input. Raises: Trap V0803; what `Tensor.copyfrom` raises."""
+        """Copy a value to an input. Raises: Trap V0803; the errors of `Tensor.copyfrom`."""
         self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))

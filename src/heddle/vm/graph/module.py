@@ -1,4 +1,4 @@
-"""Executors of graphs as users of Python call them."""
+"""Graph executors in the form of TVM's Python classes."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from heddle.vm.graph.nodes import Graph, graph_from_json
 
 
 class StaticModule(Benchmarked):
-    """A program over inputs of known sizes: `set_input`, `run`, `get_output`. `module` has its functions."""
+    """A program with fixed input sizes: `set_input`, `run`, `get_output`. `module` has the same functions."""
 
     def __init__(self, module: Module) -> None:
         self.module: Any = module
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
-        """Copy values into inputs: one by name or number, others by keyword. Keywords that are no inputs do
-        nothing.
+        """Copy values to inputs: one by name or number, others by keyword. Keywords that are not inputs are
+        ignored.
 
-        Raises: Trap (a RuntimeError) V0803 for an unknown `key`; what `Tensor.copyfrom` raises.
+        Raises: Trap (a RuntimeError) V0803 for an unknown `key`; the errors of `Tensor.copyfrom`.
         """
         if key is not None:
             self.module.set_input(key, value)
@@ -34,35 +34,35 @@ class StaticModule(Benchmarked):
                 self.module.set_input(name, each)
 
     def run(self, **input_dict: Any) -> None:
-        """Set inputs by name and run. Raises: as `set_input`; Trap with what a kernel reported."""
+        """Set inputs by name, then run. Raises: as `set_input`; Trap for an error of a kernel."""
         if input_dict:
             self.set_input(**input_dict)
         self.module.run()
 
     def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
-        """A result, or `out` with a copy of it. Raises: TrapIndexError V0803."""
+        """Return an output. If `out` is given, copy the output there. Raises: TrapIndexError V0803."""
         found: Tensor = self.module.get_output(index, out)
         return found
 
     def get_num_outputs(self) -> int:
-        """How many results there are."""
+        """Return the number of outputs."""
         return int(self.module.get_num_outputs())
 
     def get_num_inputs(self) -> int:
-        """How many inputs there are, parameters of the graph among them."""
+        """Return the number of inputs, including the parameters of the graph."""
         return int(self.module.get_num_inputs())
 
     def get_input(self, index: int | str, out: Tensor | None = None) -> Tensor:
-        """An input, or `out` with a copy of it. Raises: Trap V0803."""
+        """Return an input. If `out` is given, copy the input there. Raises: Trap V0803."""
         found: Tensor = self.module.get_input(index)
         return found if out is None else out.copyfrom(found)
 
     def get_input_index(self, name: str) -> int:
-        """The number of an input; -1 where there is none of the name."""
+        """Return the number of the input `name`; -1 if there is none."""
         return int(self.module.get_input_index(name))
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Sizes and dtypes of the inputs, parameters apart, by name."""
+        """Return shapes and dtypes of the inputs by name, without the parameters."""
         found: tuple[dict[str, tuple[int, ...]], dict[str, str]] = self.module.get_input_info()
         return found
 
@@ -72,15 +72,16 @@ class StaticModule(Benchmarked):
         return found
 
     def benchmark(self, device: Device | None = None, *options: Any, **kwargs: Any) -> BenchmarkResult:
-        """Time a function of the module, by default `run`, as `Benchmarked.benchmark` does; `options` are its
-        options in their order. `end_to_end` copies the inputs in `kwargs` and the results for each call."""
+        """Time a function of the module (by default `run`); `options` are those of `Benchmarked.benchmark`,
+        in its order. With `end_to_end`, each timed call also copies the inputs in `kwargs` and the outputs.
+        """
         named = zip(BENCHMARK_OPTIONS[: len(options)], options, strict=True)
         return super().benchmark(device, **dict(named), **kwargs)
 
     def timed_call(
         self, func_name: str | None, args: Sequence[Any], kwargs: Mapping[str, Any], end_to_end: bool
     ) -> Callable[[], Any]:
-        """The call that `benchmark` measures."""
+        """Return the call that `benchmark` measures."""
         self.set_input(**kwargs)
 
         def whole() -> None:
@@ -101,31 +102,31 @@ class GraphModule(StaticModule):
         self.module.load_params(params_bytes)
 
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
-        """Read the parameters that bytes name from the memory of another graph. Raises: as
+        """Use the parameter memory of another graph; `params_bytes` names the parameters. Raises: as
         `GraphExecutor.share_params`."""
         self.module.share_params(other.module, params_bytes)
 
     def set_input_zero_copy(
         self, key: str | int | None = None, value: Tensor | None = None, **params: Tensor
     ) -> None:
-        """Let the graph read tensors in place. Raises: Trap V0803; UsageError V0804."""
+        """Make the graph read inputs from tensors without a copy. Raises: Trap V0803; UsageError V0804."""
         if key is not None:
             self.module.set_input_zero_copy(key, value)  # type: ignore[arg-type]
         for name, each in params.items():
             self.module.set_input_zero_copy(name, each)
 
     def set_output_zero_copy(self, index: int | str, value: Tensor) -> None:
-        """Let the graph write a result into a tensor. Raises: Trap V0803; UsageError V0804."""
+        """Make the graph write an output to a tensor without a copy. Raises: Trap V0803; UsageError V0804."""
         self.module.set_output_zero_copy(index, value)
 
 
 def as_graph(graph: str | Graph) -> Graph:
-    """The graph of a JSON text, or the graph itself. Raises: FormatError V0802."""
+    """Return the graph of a JSON text; a graph is returned unchanged. Raises: FormatError V0802."""
     return graph if isinstance(graph, Graph) else graph_from_json(graph)
 
 
 def one_device(device: Device | list[Device] | tuple[Device, ...]) -> Device:
-    """The device of a graph. Raises: UsageError V0303 for several."""
+    """Return the single device of a graph. Raises: UsageError V0303 for several."""
     devices = [device] if isinstance(device, Device) else list(device)
     if len(devices) != 1 or not isinstance(devices[0], Device):
         raise UsageError(V0303, f"a graph runs on one device, got {devices}")
@@ -133,7 +134,8 @@ def one_device(device: Device | list[Device] | tuple[Device, ...]) -> Device:
 
 
 def create(graph_json_str: str | Graph, libmod: Module, device: Any) -> GraphModule:
-    """A graph on a device, with the kernels of a module. Parameters are set by the caller.
+    """Create an executor for a graph on a device, with the kernels of a module. The caller sets the
+    parameters.
 
     Raises: FormatError V0802 for a malformed graph; UnresolvedFunctionError V0301; UsageError V0303.
     """

@@ -1,13 +1,13 @@
-"""Graphs of kernels, and their JSON text, which is TVM's.
+"""Graphs of kernel calls, and their JSON format, which is that of TVM's graph executor.
 
     {"nodes": [{"op": "null", "name": "x", "inputs": []},
                {"op": "tvm_op", "name": "tanh", "inputs": [[0, 0, 0]], "attrs": {"func_name": "tanh"}}],
      "arg_nodes": [0], "heads": [[1, 0, 0]], "node_row_ptr": [0, 1, 2],
      "attrs": {"shape": ["list_shape", ...], "dltype": ["list_str", ...], "storage_id": ["list_int", ...]}}
 
-An entry is one result of a node; entries are numbered in the order of nodes. Entries of one storage share
-memory: a reader of an entry comes before the next writer. `__nop` is a reshape: its result is its input's
-memory. `__copy` copies.
+An entry is one result of a node. Entries are numbered in node order. Entries with the same storage share
+memory: every reader of an entry runs before the next writer of the storage. `__nop` is a reshape: its result
+shares the memory of its input. `__copy` copies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = tuple[int, int]
 
 @frozen
 class GraphNode:
-    """An input (`function` is empty), or a call of a kernel. `sizes` are integers behind the tensors."""
+    """An input (`function` is empty), or a kernel call. `sizes` are integer arguments after the tensors."""
 
     name: str
     inputs: tuple[Entry, ...] = ()
@@ -63,7 +63,7 @@ class GraphNode:
 
 @frozen
 class EntryPlan:
-    """What one result is: its sizes, its dtype, and the storage that it lies in."""
+    """The shape, dtype and storage of one result of a node."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -77,7 +77,7 @@ class EntryPlan:
 
 @frozen
 class Graph:
-    """Nodes in the order in which they run, the plan of each entry, and the entries that are the results."""
+    """Nodes in execution order, the plan of each entry, and the entries that are the outputs."""
 
     nodes: tuple[GraphNode, ...]
     entries: tuple[EntryPlan, ...]
@@ -85,14 +85,14 @@ class Graph:
 
     @property
     def first_entries(self) -> tuple[int, ...]:
-        """The number of the first entry of each node, and of all entries behind them."""
+        """The number of each node's first entry, followed by the total number of entries."""
         found = [0]
         for node in self.nodes:
             found.append(found[-1] + node.num_outputs)
         return tuple(found)
 
     def storage_bytes(self) -> dict[int, int]:
-        """The size of each storage: that of the largest entry in it."""
+        """The size of each storage in bytes: that of its largest entry."""
         sizes: dict[int, int] = {}
         for entry in self.entries:
             sizes[entry.storage] = max(sizes.get(entry.storage, 0), entry.size_bytes)
@@ -119,7 +119,7 @@ class Graph:
 
 
 def graph_from_json(text: str) -> Graph:
-    """The graph of a JSON text, checked. Raises: FormatError V0802."""
+    """Parse and check a graph's JSON text. Raises: FormatError V0802."""
     try:
         data = json.loads(text)
         nodes = tuple(_node(row) for row in data["nodes"])
@@ -180,7 +180,8 @@ def _node(row: Mapping[str, Any]) -> GraphNode:
 
 
 def _check(graph: Graph, data: Mapping[str, Any]) -> None:
-    """Raises: FormatError V0802 for numbers that lead nowhere, and reshapes that move memory."""
+    """Check a graph. Raises: FormatError V0802 for indices out of range, and for reshapes whose result has
+    another storage."""
     first = graph.first_entries
     if first[-1] != len(graph.entries):
         raise FormatError(V0802, f"nodes have {first[-1]} results, and {len(graph.entries)} are described")

@@ -1,11 +1,12 @@
-"""The graph of a program of Relay's machine that has no control flow.
+"""Convert a Relay VM program without control flow to a graph.
 
-The program's instructions are followed with what is known of each register. Allocations become storages,
-kernels nodes, constants parameters `p0`, `p1`, ...; calls of functions of the program are followed in.
+The instructions are interpreted symbolically, with what is known of each register. Allocations become
+storages, kernel calls become nodes, and constants become parameters `p0`, `p1`, ... Calls of functions of the
+program are inlined.
 
     alloc_storage $3 ...; alloc_tensor $4 $3 ...; invoke_packed tanh (in: $0, out: $4); ret $4
 
-becomes the node `tanh` with input 0, whose result lies in storage 1.
+becomes the node `tanh` with input 0, whose result is in storage 1.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relay import isa
 
 _CHECKS = ("vm.builtin.check_tensor_info", "vm.builtin.match_shape", "vm.builtin.check_tuple_info")
-"""What looks at arguments: a graph's inputs have their tensors from the start."""
+"""Builtins that check arguments. A graph does not need them: the tensors of its inputs exist from the
+start.
+"""
 _MAX_INSTRUCTIONS = 1 << 20
 
 
 @frozen
 class InputPlan:
-    """A parameter of the program: its name, sizes and dtype."""
+    """A parameter of the program: name, shape and dtype."""
 
     name: str
     shape: tuple[int, ...]
@@ -55,10 +58,10 @@ class _Storage:
 
 
 def trace_program(program: Program, inputs: Sequence[InputPlan], func_name: str = "main") -> TracedGraph:
-    """The graph of a function of a program of Relay's machine.
+    """Return the graph of a function of a Relay VM program.
 
-    Raises: UsageError V0801 for one that a graph cannot be: with branches, closures, values of data types,
-    sizes that are known when it runs alone, or tensors on other devices.
+    Raises: UsageError V0801 if it cannot be a graph: it has branches, closures, values of data types, sizes
+    that are known only at run time, or tensors on other devices.
     """
     rows = {row.name: row for row in program.functions}
     return _Tracer(program).trace(rows[func_name], inputs)
@@ -124,7 +127,9 @@ class _Tracer:
         return self._constants[number]
 
     def _entry(self, value: Any) -> Entry:
-        """The entry that a register holds: of a tensor that was allocated, once it is written."""
+        """Return the entry that a register holds. An allocated tensor has an entry once it has been
+        written.
+        """
         if isinstance(value, _Slot) and value.entry is not None:
             return value.entry
         if isinstance(value, tuple) and not isinstance(value, Shape):
@@ -252,7 +257,7 @@ class _Tracer:
 
 @dataclass(slots=True)
 class _Slot:
-    """A tensor that was allocated. `entry` is what was last written into it."""
+    """An allocated tensor. `entry` is the last entry that was written to it."""
 
     plan: EntryPlan
     entry: Entry | None = None

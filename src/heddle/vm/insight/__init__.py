@@ -1,1 +1,1 @@
-"""Watching a machine: profiles, recordings, and a debugger that goes both ways."""
+"""Observe a machine: profiles, recordings, and a debugger that also runs backwards."""

@@ -1,4 +1,4 @@
-"""Where a debugger stops.
+"""Breakpoints: where a debugger stops.
 
 | text | stops |
 |---|---|
@@ -32,21 +32,21 @@ _INSTRUCTION = re.compile(r"(?P<function>.+):(?P<pc>[0-9]{1,9})")
 
 @dataclass(slots=True)
 class Breakpoint(ABC):
-    """`text` is what the user wrote."""
+    """A breakpoint. `text` is what the user wrote."""
 
     text: str
 
     def stops_before(self, site: Site) -> bool:
-        """Whether it stops the run before the instruction at `site`."""
+        """Whether to stop before the instruction at `site`."""
         return False
 
     def stops_after(self, step: Step) -> str | None:
-        """Why to stop behind a step, or None."""
+        """Return the reason to stop after a step, or None."""
         return None
 
     @abstractmethod
     def __str__(self) -> str:
-        """What it waits for, in a line."""
+        """Return a one-line description of the condition."""
 
 
 @dataclass(slots=True)
@@ -72,8 +72,8 @@ class AtInstruction(Breakpoint):
 
 @dataclass(slots=True)
 class OnShapeChange(Breakpoint):
-    """A write that gives the register a tensor of another shape than the write before, in whatever call of
-    the function that was."""
+    """A write gives the register a tensor of another shape than the previous write did, in any call of the
+    function."""
 
     function: str | None
     register: int
@@ -128,7 +128,7 @@ class OnError(Breakpoint):
 
 
 def parse_breakpoint(text: str, sites: Sites) -> Breakpoint:
-    """The breakpoint that a text means.
+    """Parse a breakpoint.
 
     Raises: UsageError V0505 for a malformed text, V0506 for a place that the program does not have.
     """

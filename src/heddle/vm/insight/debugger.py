@@ -1,4 +1,4 @@
-"""A debugger that goes both ways.
+"""A debugger that runs a program forwards and backwards.
 
     debugger = Debugger.of_call(vm, "main", x)
     debugger.add_breakpoint("nan")
@@ -6,9 +6,9 @@
     debugger.step_back()                   # stands before that instruction
     debugger.registers()
 
-It stands between two steps of a recording. Going forward over steps that were recorded replays them; at the
-end of what was recorded, a live run executes the next instruction and records it. So nothing is executed
-twice, and going back is exact as far as the recording reaches (see `heddle.vm.insight.recording`).
+The debugger is positioned between two steps of a recording. Moving forward over recorded steps replays them.
+At the end of the recording, a live run executes the next instruction and records it. So nothing is executed
+twice, and moving back is exact as far as the recording reaches (see `heddle.vm.insight.recording`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ from heddle.vm.insight.summary import EMPTY, Summary
 
 @frozen
 class Stop:
-    """Where the debugger came to stand. `reason` is "step", "end", "start", "error", or what a breakpoint
-    found; `breakpoint` its number. `next_site` is the instruction that comes next. `step` is the one that the
-    breakpoint found something in, or that raised.
-    """
+    """Where the debugger stopped. `reason` is "step", "end", "start", "error", or the reason of a breakpoint;
+    `breakpoint` is its number. `next_site` is the next instruction. `step` is the step that triggered the
+    breakpoint or raised an error."""
 
     reason: str
     position: int
@@ -41,7 +40,7 @@ class Stop:
 
 
 class Debugger:
-    """Steps through a recording, or through a run as it happens."""
+    """Steps through a recording, or through a live run."""
 
     def __init__(self, recording: Recording, sites: Sites, recorder: Recorder | None = None) -> None:
         self.recording = recording
@@ -53,78 +52,78 @@ class Debugger:
 
     @classmethod
     def of_call(cls, machine: Any, name: str, *args: Any, options: RecordOptions | None = None) -> Debugger:
-        """A debugger of a call that has not run anything yet. Raises: as `Recorder`."""
+        """Create a debugger for a call that has not started. Raises: as `Recorder`."""
         recorder = Recorder(machine, name, args, options)
         return cls(recorder.recording, recorder.sites, recorder)
 
     @classmethod
     def of_recording(cls, machine: Any, recording: Recording) -> Debugger:
-        """A debugger of a recording of this machine's program; it stands at its beginning."""
+        """Create a debugger at the beginning of a recording of this machine's program."""
         return cls(recording, Sites(machine.executable))
 
     # Where it stands
 
     @property
     def position(self) -> int:
-        """The number of the step that comes next."""
+        """The number of the next step."""
         return self._cursor.position
 
     @property
     def is_live(self) -> bool:
-        """Whether a run is under way, and not only a recording."""
+        """Whether a program is running, as opposed to a mere recording."""
         return self._recorder is not None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing comes next."""
+        """Whether there is no next step."""
         return self.position == self.recording.num_steps and (
             self._recorder is None or self.recording.is_finished
         )
 
     @property
     def next_site(self) -> Site | None:
-        """The instruction that comes next; None at the end."""
+        """Return the next instruction; None at the end."""
         if self.position < self.recording.num_steps:
             return self.recording.step(self.position).site
         return None if self._recorder is None else self._recorder.next_site
 
     @property
     def last_step(self) -> Step | None:
-        """The step before this place; None where it is not kept."""
+        """Return the step before this position; None if it is no longer stored."""
         if self.position <= self.recording.first_step:
             return None
         return self.recording.step(self.position - 1)
 
     def stack(self) -> tuple[FrameState, ...]:
-        """The calls in progress, the innermost first."""
+        """Return the active calls, the innermost first."""
         return tuple(reversed(self._cursor.frames))
 
     def frame(self, level: int = 0) -> FrameState:
-        """The call `level` calls out. Raises: UsageError V0506 where there is none."""
+        """Return the active call `level` levels out from the innermost one. Raises: UsageError V0506 if there
+        is none."""
         stack = self.stack()
         if not 0 <= level < len(stack):
             raise UsageError(V0506, f"there is no frame {level}: the stack has {len(stack)}")
         return stack[level]
 
     def registers(self, level: int = 0) -> dict[int, Summary]:
-        """The registers of a call as they are here, those that hold something."""
+        """Return the non-empty registers of a call at this position."""
         return dict(sorted(self.frame(level).registers.items()))
 
     def register(self, number: int, level: int = 0) -> Summary:
-        """Raises: UsageError V0506 for a register that holds nothing."""
+        """Return the summary of a register. Raises: UsageError V0506 if it is empty."""
         frame = self.frame(level)
         if number not in frame.registers:
             raise UsageError(V0506, f"register %{number} of {frame.function!r} holds nothing here")
         return frame.registers[number]
 
     def value(self, number: int, level: int = 0) -> Any:
-        """A register's value as it was here. Raises: UsageError V0506 where it holds nothing, or its value
-        was not kept.
-        """
+        """Return the value of a register at this position. Raises: UsageError V0506 if it is empty, or if its
+        value was not stored."""
         return self.recording.value(self.register(number, level))
 
     def history(self, number: int, level: int = 0) -> list[Step]:
-        """The kept steps before this place that wrote a register of a call, in order."""
+        """Return the stored steps before this position that wrote a register of a call, in order."""
         wanted = self.frame(level).number
         return [
             step
@@ -136,7 +135,7 @@ class Debugger:
     # Breakpoints
 
     def add_breakpoint(self, text: str) -> int:
-        """Stop there from now on; gives the breakpoint's number. See `heddle.vm.insight.breakpoints`.
+        """Add a breakpoint and return its number. See `heddle.vm.insight.breakpoints` for the syntax.
 
         Raises: UsageError V0505, V0506.
         """
@@ -146,34 +145,35 @@ class Debugger:
         return number
 
     def remove_breakpoint(self, number: int) -> None:
-        """Raises: UsageError V0506 where there is none of this number."""
+        """Remove a breakpoint. Raises: UsageError V0506 if there is none with this number."""
         if self.breakpoints.pop(number, None) is None:
             raise UsageError(V0506, f"there is no breakpoint {number}")
 
     # Going forward
 
     def step(self) -> Stop:
-        """Over one instruction, into what it calls. Raises: UsageError V0507 at the end."""
+        """Execute one instruction; stop inside the function that it calls. Raises: UsageError V0507 at the
+        end."""
         if self.is_over:
             raise UsageError(V0507, "the run is over")
         return self._stop_behind(self._forward(), "step")
 
     def resume(self) -> Stop:
-        """On to the next breakpoint, error, or the end."""
+        """Run to the next breakpoint, error, or the end."""
         return self._on(lambda: False)
 
     def next(self) -> Stop:
-        """As `step`, but over what the instruction calls, unless a breakpoint is in there."""
+        """Execute one instruction and everything that it calls, unless a breakpoint there stops first."""
         depth = len(self._cursor.frames)
         return self._on(lambda: len(self._cursor.frames) <= depth, "step")
 
     def finish(self) -> Stop:
-        """On until the innermost call has returned."""
+        """Run until the innermost call has returned."""
         depth = len(self._cursor.frames)
         return self._on(lambda: len(self._cursor.frames) < depth, "returned")
 
     def _on(self, is_there: Callable[[], bool], reason: str = "step") -> Stop:
-        """Forward until `is_there`, a breakpoint, an error or the end."""
+        """Move forward until `is_there`, a breakpoint, an error or the end."""
         if self.is_over:
             raise UsageError(V0507, "the run is over")
         while True:
@@ -192,21 +192,24 @@ class Debugger:
     # Going back
 
     def step_back(self) -> Stop:
-        """Back over one instruction, into what it called. Raises: UsageError V0507 at the first kept step."""
+        """Move back over one instruction, into what it called. Raises: UsageError V0507 at the first stored
+        step."""
         self._cursor.back()
         return self._stop("step")
 
     def next_back(self) -> Stop:
-        """Back over one instruction, not into what it called, unless a breakpoint is in there."""
+        """Move back over one instruction and everything that it called, unless a breakpoint there stops
+        first."""
         depth = len(self._cursor.frames)
         return self._back(lambda: len(self._cursor.frames) <= depth)
 
     def resume_back(self) -> Stop:
-        """Back to the breakpoint before, or the first kept step."""
+        """Move back to the previous breakpoint, or the first stored step."""
         return self._back(lambda: False)
 
     def _back(self, is_there: Callable[[], bool]) -> Stop:
-        """A place behind a found value counts only where it is not the one that this began at."""
+        """Move back until `is_there`. A breakpoint that triggers after a step does not count at the starting
+        position."""
         while True:
             step = self._cursor.back()
             before = self.last_step
@@ -221,7 +224,8 @@ class Debugger:
                 return self._stop("step")
 
     def go_to(self, position: int) -> Stop:
-        """To before step `position`. Raises: UsageError V0506 where it is not kept; V0507 past the end."""
+        """Move to the position before step `position`. Raises: UsageError V0506 if it is not stored; V0507
+        past the end."""
         if position < self.recording.first_step:
             raise UsageError(V0506, f"step {position} is not kept: the first is {self.recording.first_step}")
         while self.position > position:
@@ -233,9 +237,10 @@ class Debugger:
         return self._stop("step")
 
     def origin(self, number: int, level: int = 0) -> Stop:
-        """Back to before the step that gave a register its value; clearing it does not count.
+        """Move back to the position before the step that gave a register its value. Clearing a register does
+        not count.
 
-        Raises: UsageError V0506 where no kept step did.
+        Raises: UsageError V0506 if no stored step did.
         """
         wanted = self.frame(level).number
         steps = [

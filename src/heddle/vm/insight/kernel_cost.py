@@ -1,7 +1,7 @@
-"""What the compiler knows about a kernel's work, as it travels in an executable's metadata.
+"""The compiler's estimate of a kernel's work, as stored in an executable's metadata.
 
-The entry `kernel.NAME` is a JSON object with the fields of `KernelCost`. Counts are texts over the names of
-symbolic sizes (see `heddle.runtime.size_text`); a call's tensors give the names their values.
+The entry `kernel.NAME` is a JSON object with the fields of `KernelCost`. Counts are expressions over the
+names of symbolic sizes (see `heddle.runtime.size_text`). The tensors of a call give these names their values.
 """
 
 from __future__ import annotations
@@ -22,15 +22,19 @@ METADATA_PREFIX = "kernel."
 
 @frozen
 class KernelCost:
-    """A kernel's work for one call.
+    """The work of one call of a kernel.
 
-    `operators` are the graph operators that it computes, in order. `shapes` are the sizes of its tensor
-    parameters, as texts; `scalars` the names of the integers that follow them. `outputs` are the positions
-    of the tensors that it writes. `flops` counts arithmetic operations, `size_bytes` the bytes that have to
-    move between memory and the kernel at least: each tensor parameter once, and no more than is accessed;
-    `written_bytes` are those of them that it writes. Each is None where it depends on data. `rule` names
-    the schedule rule that gave it its loops, `failed_rules` those before it that failed, and why;
-    `boundaries` tell why fusion ended with it, one entry for each reason among its calls.
+    `operators` are the graph operators that the kernel computes, in order. `shapes` are the sizes of its
+    tensor parameters as texts. `scalars` are the names of the integer parameters after them. `outputs` are
+    the positions of the tensors that it writes.
+
+    `flops` counts arithmetic operations. `size_bytes` is the minimum number of bytes moved between memory and
+    the kernel: each tensor parameter once, and no more than is accessed. `written_bytes` is the part of it
+    that is written. Each of the three is None if it depends on data.
+
+    `rule` names the schedule rule that was applied; `failed_rules` lists the rules that were tried before,
+    with the reasons why they failed. `boundaries` explains why fusion ended with this kernel, one entry per
+    reason among its calls.
     """
 
     operators: tuple[str, ...] = ()
@@ -45,11 +49,11 @@ class KernelCost:
     failed_rules: tuple[str, ...] = ()
 
     def to_json(self) -> str:
-        """The cost as JSON text, as executables keep it."""
+        """Return the cost as JSON text, as stored in executables."""
         return json.dumps(asdict(self))
 
     def sizes(self, tensors: Sequence[Sequence[int]], scalars: Sequence[int] = ()) -> dict[str, int]:
-        """The values of the symbolic sizes in a call with tensors of these shapes, then these integers."""
+        """Return the values of the symbolic sizes for a call with these tensor shapes and integers."""
         known = dict(zip(self.scalars, scalars, strict=False))
         for texts, shape in zip(self.shapes, tensors, strict=False):
             if len(texts) == len(shape):
@@ -57,27 +61,28 @@ class KernelCost:
         return known
 
     def flops_of(self, sizes: Mapping[str, int]) -> int | None:
-        """Operations of a call with these sizes; None where they are not known."""
+        """Return the number of operations of a call with these sizes; None if unknown."""
         return None if self.flops is None else evaluate_size(self.flops, sizes)
 
     def bytes_of(self, sizes: Mapping[str, int]) -> int | None:
-        """Bytes that a call with these sizes reads and writes; None where they are not known."""
+        """Return the number of bytes that a call with these sizes reads and writes; None if unknown."""
         return None if self.size_bytes is None else evaluate_size(self.size_bytes, sizes)
 
     def written_bytes_of(self, sizes: Mapping[str, int]) -> int | None:
-        """Bytes that a call with these sizes writes; None where they are not known."""
+        """Return the number of bytes that a call with these sizes writes; None if unknown."""
         return None if self.written_bytes is None else evaluate_size(self.written_bytes, sizes)
 
 
 @dataclass(slots=True)
 class KernelCosts:
-    """The costs of an executable's kernels, read as they are asked for."""
+    """The costs of an executable's kernels, parsed on first use."""
 
     metadata: Mapping[str, str]
     _read: dict[str, KernelCost | None] = field(default_factory=dict)
 
     def of(self, kernel: str) -> KernelCost | None:
-        """None for a kernel of which nothing is known. Raises: FormatError V0504 for a malformed entry."""
+        """Return the cost of a kernel; None if there is none. Raises: FormatError V0504 for a malformed
+        entry."""
         if kernel not in self._read:
             text = self.metadata.get(METADATA_PREFIX + kernel)
             self._read[kernel] = None if text is None else cost_from_json(text)
@@ -86,7 +91,7 @@ class KernelCosts:
 
 @cache
 def cost_from_json(text: str) -> KernelCost:
-    """What `to_json` wrote. Raises: FormatError V0504 for anything else."""
+    """Parse the text of `to_json`. Raises: FormatError V0504 for another text."""
     try:
         data = json.loads(text)
         cost = KernelCost(

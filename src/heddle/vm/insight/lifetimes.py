@@ -1,16 +1,16 @@
-"""The machine's loop with checks: for finding faults of compilers, in `heddle run --sanitize`.
+"""The machine's loop with lifetime checks, which find memory errors of compilers (`heddle run --sanitize`).
 
     call alloc_storage ..., dst: %0        the memory begins as all ones: NaN, -1
     call alloc_tensor %0, ..., dst: %1     so does the tensor
     call alloc_tensor %0, ..., dst: %2     %1 has lost its memory: V0410 where it is read from now on
     call null_value, dst: %0               %0 is cleared: V0409 where it is read from now on
 
-What lies in memory that was given back is all ones too (the poisoned kind of `heddle.runtime.storage`). A
-register that was never written is found before anything runs (V0107).
+Freed memory is filled with ones too (the poisoned kind of `heddle.runtime.storage`). A register that was
+never written is found before the program runs (V0107).
 
-Every value has the time at which its register was written, every piece of a storage the time at which a
-tensor was placed on it. A tensor is stale where a part of its memory is younger than its register: a register
-that is written from a valid one, be it a copy, a view, an element of a tuple or an argument, is valid then.
+Every register has the time of its last write. Every piece of a storage has the time at which a tensor was
+placed on it. A tensor is stale if a part of its memory is newer than its register. Writing a register from a
+valid one (a copy, a view, an element of a tuple or an argument) makes it valid at that time.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _CLEAR, _STORAGE, _TENSOR, _ITEM = (
 
 @frozen
 class _Cleared:
-    """Stands in a register that was cleared, by the instruction `pc`."""
+    """The content of a register that instruction `pc` cleared."""
 
     pc: int
 
@@ -61,14 +61,14 @@ class _Frame(WatchedFrame):
 
 
 class _Memory:
-    """Which tensor each piece of each storage belongs to."""
+    """Maps each piece of each storage to the tensor that owns it."""
 
     def __init__(self) -> None:
         self._bases: list[int] = []
         self._claims: dict[int, list[_Claim]] = {}
 
     def lent(self, storage: Storage) -> None:
-        """New memory: what was known of these addresses is past."""
+        """Record new memory: earlier information about these addresses is discarded."""
         first = bisect_left(self._bases, storage.address)
         last = bisect_left(self._bases, storage.address + max(storage.size_bytes, 1))
         for base in self._bases[first:last]:
@@ -86,7 +86,7 @@ class _Memory:
         memset(tensor.address, 0xFF, end - tensor.address)
 
     def claim_since(self, tensor: Tensor, time: int) -> _Claim | None:
-        """What was placed on the tensor's memory after a time."""
+        """Return the claim that was placed on the tensor's memory after a time; None if there is none."""
         at = bisect_right(self._bases, tensor.address) - 1
         end = _end(tensor)
         for claim in self._claims[self._bases[at]] if at >= 0 else ():

@@ -1,7 +1,7 @@
-"""The loop that runs bytecode for whoever watches: profilers, recorders, debuggers, checks of lifetimes.
+"""The instruction loop for observers: profilers, recorders, debuggers and lifetime checks.
 
-It does what the machine's own loop does, one instruction at a time, and tells its owner what happens. The
-machine's own loop knows nothing of it.
+It behaves like the machine's own loop, one instruction at a time, and reports each event to its owner. The
+machine's own loop does not depend on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from heddle.vm.steps import COMPARE, DO, INVOKE, INVOKE_LAST, JUMP, LEAVE, TAIL,
 
 @dataclass(slots=True)
 class WatchedFrame:
-    """A call in progress: its registers, and the instruction that comes next. `result` is what it gave."""
+    """An active call: its registers, and the next instruction. `result` is its return value."""
 
     function: LinkedFunction
     values: list[Any]
@@ -32,11 +32,11 @@ F = TypeVar("F", bound=WatchedFrame)
 
 
 class WatchedLoop(ABC, Generic[F]):
-    """Runs the bytecode of a machine, which has `invoke_closure`, `blame` and `max_frames`.
+    """Runs the bytecode of a machine. The machine has `invoke_closure`, `blame` and `max_frames`.
 
-    A frame may go at a tail call unless the owner `keeps_callers`. While `is_in_program` is not set, what is
-    raised is the owner's own fault and no failure of the program. `fuel` is what is left for instructions to
-    be paid with; None means no bound.
+    A tail call may drop the caller's frame unless the owner sets `keeps_callers`. While `is_in_program` is
+    False, an exception is an error of the owner and not of the program. `fuel` is the remaining budget for
+    instructions; None means no limit.
     """
 
     keeps_callers = False
@@ -48,21 +48,21 @@ class WatchedLoop(ABC, Generic[F]):
 
     @abstractmethod
     def entered(self, function: LinkedFunction, args: Sequence[Any]) -> F:
-        """The frame of a call that begins. Raises: Trap V0302 for a wrong number of arguments."""
+        """Return the frame of a call that begins. Raises: Trap V0302 for a wrong number of arguments."""
 
     def before(self, frame: F) -> None:
-        """An instruction is about to run."""
+        """Called before an instruction runs."""
 
     def call(self, frame: F, function: Callable[..., Any], operands: Sequence[Any]) -> Any:
-        """Call what is no bytecode; gives what the instruction writes."""
+        """Call a function that is not bytecode. Return the value that the instruction writes."""
         return function(*operands)
 
     def wrote(self, frame: F, dst: int, value: Any, operands: Sequence[Any] | None) -> None:
-        """An instruction wrote a value: what a callee made of operands, or, without them, what a function of
-        the program returned."""
+        """Called after an instruction wrote a value: the result of a callee on operands or, without operands,
+        the return value of a function of the program."""
 
     def left(self, frame: F, value: Any, depth: int) -> None:
-        """A call has ended, with so many calls around it."""
+        """Called when a call has ended. `depth` is the number of calls around it."""
 
     def run(self, outermost: F) -> Any:
         """Run a call to its end."""
@@ -71,9 +71,9 @@ class WatchedLoop(ABC, Generic[F]):
         return outermost.result
 
     def steps(self, outermost: F) -> Iterator[None]:
-        """Run a call, an instruction for each `next`; the last one ends the iteration.
+        """Run a call; each `next` executes one instruction. The iteration ends with the call.
 
-        Raises: what the program raises, with its place.
+        Raises: the program's exceptions, with their position.
         """
         frame, frames = outermost, [outermost]
         before, call, wrote = self.before, self.call, self.wrote
@@ -126,7 +126,7 @@ class WatchedLoop(ABC, Generic[F]):
             raise blamed from error
 
     def _paid(self, frame: F, fuel: int) -> int:
-        """What is left after the next instruction. Raises: Trap V0308."""
+        """Return the fuel that remains after the next instruction. Raises: Trap V0308."""
         program = self.machine.executable.program
         spec: Spec = program.instruction(frame.function.first + frame.pc).spec
         if fuel < spec.fuel:

@@ -1,7 +1,8 @@
-"""The bound of a function's memory, as it travels in an executable's metadata: entry `peak_memory.FUNCTION`.
+"""The upper bound of a function's memory, as stored in an executable's metadata: entry
+`peak_memory.FUNCTION`.
 
-It is a text over the names of symbolic sizes (see `heddle.runtime.size_text`), where `block(size)` is what a
-pool lends for a size, or `unbounded: reason`. Units: bytes.
+The entry is an expression over the names of symbolic sizes (see `heddle.runtime.size_text`), where
+`block(size)` is the size of the block that a pool lends, or `unbounded: reason`. Units: bytes.
 """
 
 from __future__ import annotations
@@ -15,14 +16,16 @@ UNBOUNDED = "unbounded"
 
 
 def peak_memory_text(metadata: Mapping[str, str], function: str) -> str | None:
-    """The formula of a function, or why there is none; None for programs that say nothing about it."""
+    """Return the formula of a function, or the text why there is none; None for programs without such an
+    entry."""
     return metadata.get(METADATA_PREFIX + function)
 
 
 def peak_memory_bytes(metadata: Mapping[str, str], function: str, dims: Mapping[str, int]) -> int | None:
-    """The most bytes that a call needs beside its arguments, where the dimensions have these values.
+    """Return the maximum number of bytes that a call allocates besides its arguments, for given values of the
+    symbolic dimensions.
 
-    None where there is no bound, or it depends on a dimension that is not given.
+    The result is None if there is no bound, or if it depends on a dimension that is not given.
 
     Raises: FormatError F0108 for a malformed entry; UsageError U0901 for a division by zero.
     """

@@ -1,11 +1,11 @@
-"""Profiling: a run of bytecode with a clock around every call.
+"""Profile a run of bytecode: every call is timed.
 
-The clock is read before a call, after it, and after the bookkeeping. Bookkeeping counts for nothing: a run's
-duration is the wall time without it, and what of that lies in no call is the machine's dispatch (decoding is
-done at load time, so this is fetching operands, storing results and entering functions). What reading the
-clock costs is measured beforehand and taken off.
+The clock is read before a call, after it, and after the profiler's bookkeeping. Bookkeeping is excluded: a
+run's duration is its wall time without it. The part of the duration outside all calls is the machine's
+dispatch: fetching operands, storing results and entering functions (decoding happens at load time). The cost
+of reading the clock is measured beforehand and subtracted.
 
-A call that leaves work to a device ends, here, when that is done: nothing runs beside anything else.
+A call that submits work to a device ends when that work is done, so no two calls overlap.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from heddle.vm.insight.sites import Site, Sites
 from heddle.vm.steps import LinkedFunction
 
 MAX_EVENTS = 200_000
-"""Calls after so many are in the table but not on the time line."""
+"""The maximum number of calls on the time line. Later calls are only in the table."""
 
 _RowKey = tuple[str, tuple[Any, ...], tuple[int, ...]]
 _Key = tuple[LinkedFunction, int, tuple[Any, ...]]
@@ -44,7 +44,7 @@ class _Frame(WatchedFrame):
 
 
 class Profiler(WatchedLoop[_Frame]):
-    """Collects one profiled run; `report` makes the report of it."""
+    """Collects one profiled run. `report` returns the report."""
 
     def __init__(self, machine: Any, max_events: int = MAX_EVENTS) -> None:
         super().__init__(machine)
@@ -68,7 +68,7 @@ class Profiler(WatchedLoop[_Frame]):
         self._parts = PartRecord()
 
     def profile(self, name: str, args: Sequence[Any]) -> Report:
-        """Call a function of the machine under the clock."""
+        """Call a function of the machine and time it."""
         allocators = list(dict.fromkeys(self.machine.allocators))
         call = self.machine[name]
         with ExitStack() as stack:
@@ -96,8 +96,8 @@ class Profiler(WatchedLoop[_Frame]):
             self._in_use.append((perf_counter_ns() - self._started_ns, in_use))
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
-        """A run under the clock. A callee that runs the machine again comes here again; its time in here is
-        not its own."""
+        """Run a function with timing. If a callee runs the machine again, this method is called recursively,
+        and that time is not attributed to the callee."""
         clock = perf_counter_ns
         entered, booked, inner = clock(), self._bookkeeping_ns, self._inner_ns
         self._depth += 1
@@ -176,7 +176,8 @@ class Profiler(WatchedLoop[_Frame]):
         )
 
     def _part_events(self, sites: Sites) -> Iterator[PartEvent]:
-        """The parts of loops, each with the call that it lies in: its thread waits there for the loop."""
+        """Yield the parts of parallel loops, each with the call that contains it: the calling thread waits
+        there for the loop."""
         calls = sorted((event for event in self._events if event[1] >= 0), key=lambda event: event[2])
         starts = [start for _, _, start, _, _ in calls]
         for part in self._parts.parts:
@@ -204,13 +205,15 @@ class Profiler(WatchedLoop[_Frame]):
 
 
 def _clock_cost_ns() -> int:
-    """What one reading of the clock takes, at best."""
+    """Return the minimum time of one clock reading."""
     readings = [perf_counter_ns() for _ in range(200)]
     return min(b - a for a, b in pairwise(readings))
 
 
 def _shapes(operands: Sequence[Any]) -> tuple[Any, ...]:
-    """What tells calls of one instruction apart: the tensors' shapes, and shapes that are values."""
+    """Return the key that groups calls of one instruction: the shapes of tensors, and shapes that are
+    values.
+    """
     return tuple(
         [
             operand.layout.shape if type(operand) is Tensor else operand if type(operand) is Shape else None

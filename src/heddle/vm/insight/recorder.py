@@ -1,12 +1,12 @@
-"""Running a program instruction by instruction and keeping what happened.
+"""Run a program instruction by instruction and record what each instruction did.
 
-It does one instruction at a time, so that a debugger can stop between any two. A callee that runs the machine
-again (a Python function that calls `vm["f"]`) is followed too; such an inner run goes to its end within the
-step that began it, and its steps come before that one's.
+Instructions run one at a time, so a debugger can stop between any two. If a callee runs the machine again (a
+Python function that calls `vm["f"]`), that inner run is recorded too. It runs to its end within the step that
+began it, and its steps come before that step.
 
-What an instruction wrote is found thus: its result; of kernels the tensors that the compiler says they write;
-of other functions those arguments whose contents have another digest than before. Other registers whose
-memory was written are noted as well, so that storages that are used again falsify nothing.
+The values that an instruction wrote are: its result; for kernels, the tensors that the compiler marked as
+outputs; for other functions, the arguments whose digest changed. Other registers that share the written
+memory are recorded as well, so reused storage does not lead to wrong values.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from heddle.vm.steps import LinkedFunction
 
 _FRESH = (PREFIX + "alloc_tensor", PREFIX + "alloc_storage")
 _SMALL_BYTES = 4096
-"""Builtins write into nothing but what is small: the shape heap."""
+"""Builtins write only to small tensors (the shape heap)."""
 
 
 @frozen
 class RecordOptions:
-    """`keep_values` keeps every value; else copies are kept within `budget_bytes`, the newest first. `fuel`
-    bounds the instructions that are run."""
+    """Options of a recording. `keep_values` stores every value; otherwise the newest copies that fit into
+    `budget_bytes` are stored. `fuel` limits the total cost of the instructions."""
 
     keep_values: bool = False
     budget_bytes: int = DEFAULT_BUDGET_BYTES
@@ -62,7 +62,7 @@ class RecordOptions:
 
 @dataclass(slots=True)
 class _Frame(WatchedFrame):
-    """A call in progress. `is_outermost`: Python code began it and gets its result."""
+    """An active call. `is_outermost`: Python code made the call and receives its result."""
 
     number: int = 0
     is_outermost: bool = False
@@ -74,7 +74,7 @@ class _Frame(WatchedFrame):
 
 @dataclass(slots=True)
 class _Happened:
-    """What the instruction in progress did so far."""
+    """What the current instruction has done so far."""
 
     reads: tuple[tuple[int, Summary], ...] = ()
     writes: list[Write] = field(default_factory=list)
@@ -87,7 +87,7 @@ class _Happened:
 class Recorder(WatchedLoop[_Frame]):
     """Records one call of a function of a machine.
 
-    Raises: UnknownFunctionError V0301; UsageError V0502, V0503; for the arguments what a call raises.
+    Raises: UnknownFunctionError V0301; UsageError V0502, V0503; the errors of a call with these arguments.
     """
 
     keeps_callers = True  # a debugger goes back into them
@@ -124,13 +124,13 @@ class Recorder(WatchedLoop[_Frame]):
     # Running
 
     def advance(self) -> Step:
-        """Run one instruction. What the program raises ends the recording and is kept there."""
+        """Execute one instruction. An exception of the program ends the recording and is stored in it."""
         with self._watching():
             self._one(self._outermost)
         return self.recording.steps[-1]
 
     def record(self) -> Recording:
-        """Run to the end. What the program raises is kept in the recording."""
+        """Run to the end. An exception of the program is stored in the recording."""
         with self._watching():
             while not self.recording.is_finished:
                 self._one(self._outermost)
@@ -154,7 +154,9 @@ class Recorder(WatchedLoop[_Frame]):
             yield
 
     def _is_kept(self, _kind: object, error: BaseException | None, _traceback: object) -> bool:
-        """Whether the recording has what is being raised; our own faults and interrupts go on."""
+        """Whether an exception is stored in the recording. Internal errors and interrupts are raised
+        instead.
+        """
         return isinstance(error, Exception) and error is self.recording.error
 
     def _note_allocation(self, _allocator: Allocator, storage: Storage) -> None:

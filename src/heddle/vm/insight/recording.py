@@ -1,8 +1,8 @@
-"""A recorded run: steps, what each wrote, and values, as far as they were kept.
+"""A recorded run: its steps, what each step wrote, and copies of values within a budget.
 
-What is kept is bounded. Steps: the newest `max_steps`; older ones are forgotten, and going back ends where
-they ended. Values: copies of contents, equal ones once, within `budget_bytes`; where the budget is full the
-oldest copies go first. Digests and summaries stay with their steps in any case.
+Storage is bounded. Steps: the newest `max_steps` are stored; moving back ends at the oldest of them. Values:
+copies of contents, equal ones once, within `budget_bytes`; when the budget is full, the oldest copies are
+dropped. Digests and summaries always stay with their steps.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ DEFAULT_MAX_STEPS = 200_000
 @frozen
 class Write:
     """A register that got a value, or whose value's memory was written. `frame` is the serial number of the
-    call that owns the register, `function` what was called. `how`: "result", "argument" of a call that
-    begins, "memory" that an instruction wrote through an argument, "alias" where that memory is another
-    register's too. `last_shape` is the shape of the tensor that was written to this register of the function
-    before, in whatever call.
+    call that owns the register. `function` is the function that was called.
+
+    `how` is "result"; "argument" of a call that begins; "memory" that an instruction wrote through an
+    argument; or "alias" if the register shares written memory with another one. `last_shape` is the shape of
+    the tensor that was last written to this register of the function, in any call.
     """
 
     frame: int
@@ -45,7 +46,7 @@ class Write:
 
 @dataclass(slots=True)
 class FrameState:
-    """A call in progress: its registers as summaries, and the next instruction."""
+    """An active call: summaries of its registers, and the next instruction."""
 
     number: int
     function: str
@@ -53,7 +54,7 @@ class FrameState:
     registers: dict[int, Summary] = field(default_factory=dict)
 
     def copy(self) -> FrameState:
-        """The same state, whose registers may be changed apart."""
+        """Return a copy whose registers can be changed independently."""
         return FrameState(self.number, self.function, self.pc, dict(self.registers))
 
 
@@ -61,12 +62,12 @@ class FrameState:
 class Step:
     """One executed instruction.
 
-    `depth` is 0 in the recorded function itself. `pc` and `next_pc` are where its function was and went on.
-    `reads` are the registers that the instruction had as operands, before it ran. `enters` is the call that
-    it began, `left` those that it ended, the innermost last, with their registers as they were; `resumes`
-    tells that the call around them goes on behind its instruction. `allocations` are sizes in bytes. `error`
-    is what it raised. A call that a Python callee makes begins with a step of its own, whose mnemonic is
-    "enter".
+    `depth` is 0 in the recorded function itself. `pc` and `next_pc` are the positions of its function before
+    and after. `reads` are the registers that were operands, before the instruction ran. `enters` is the call
+    that it began. `left` are the calls that it ended, the innermost last, with their final registers.
+    `resumes` says that the surrounding call continues after its call instruction. `allocations` are sizes in
+    bytes. `error` is the exception that it raised. A call from a Python callee begins with a step of its own,
+    whose mnemonic is "enter".
     """
 
     number: int
@@ -89,7 +90,8 @@ class Step:
         return tuple(write for write in self.writes if write.how in ("result", "memory"))
 
     def makes(self, count: Callable[[Summary], int]) -> bool:
-        """Whether `count` (of NaN, say) is 0 in all that was read, and not in what was computed."""
+        """Whether `count` (the number of NaNs, for example) is 0 for all values read and not 0 for a computed
+        value."""
         if not any(count(write.after) for write in self.outputs):
             return False
         return not any(count(summary) for _, summary in self.reads)
@@ -116,7 +118,7 @@ def num_not_finite(summary: Summary) -> int:
 
 @dataclass(slots=True)
 class ValueStore:
-    """Copies of contents by digest. `budget_bytes` None keeps all, 0 none."""
+    """Copies of contents by digest. `budget_bytes`: None stores all, 0 none."""
 
     budget_bytes: int | None = DEFAULT_BUDGET_BYTES
     num_bytes: int = 0
@@ -128,7 +130,7 @@ class ValueStore:
             raise UsageError(V0503, f"budget_bytes must not be negative, got {self.budget_bytes}")
 
     def keep(self, summary: Summary, value: Any) -> None:
-        """Copy the contents of what was just summarized, if they are to be kept."""
+        """Store a copy of the contents of a value that was just summarized, if it should be kept."""
         if isinstance(value, tuple) and summary.parts:
             for part, item in zip(summary.parts, value, strict=True):
                 self.keep(part, item)
@@ -151,9 +153,9 @@ class ValueStore:
             self.num_dropped += 1
 
     def get(self, summary: Summary) -> Any:
-        """The value: an array for a tensor, a tuple of values for a tuple.
+        """Return a stored value: an array for a tensor, a tuple of values for a tuple.
 
-        Raises: UsageError V0506 where it was not kept.
+        Raises: UsageError V0506 if it was not stored.
         """
         if summary.parts:
             return tuple(self.get(part) for part in summary.parts)
@@ -169,7 +171,7 @@ class ValueStore:
         return found
 
     def has(self, summary: Summary) -> bool:
-        """Whether the value that a summary is of was kept."""
+        """Whether the value of a summary was stored."""
         if summary.parts:
             return all(self.has(part) for part in summary.parts)
         return summary.kind != "tensor" or (summary.digest or "") in self._arrays
@@ -177,9 +179,8 @@ class ValueStore:
 
 @dataclass(slots=True)
 class Recording:
-    """A run, finished or going on. `arguments` are those of the recorded function; `result` is what it gave,
-    `error` what it raised. `base` are the calls in progress before the first kept step.
-    """
+    """A finished or unfinished run. `arguments` are those of the recorded function; `result` is its return
+    value, `error` its exception. `base` are the active calls before the first stored step."""
 
     function: str
     arguments: tuple[Write, ...] = ()
@@ -197,19 +198,20 @@ class Recording:
             raise UsageError(V0503, f"max_steps must be at least 1, got {self.max_steps}")
 
     def begin(self, arguments: Iterable[Write]) -> None:
-        """Set what the recorded function was called with."""
+        """Set the arguments of the recorded function."""
         self.arguments = tuple(arguments)
         registers = {write.register: write.after for write in self.arguments}
         self.base = [FrameState(0, self.function, 0, registers)]
 
     @property
     def first_step(self) -> int:
-        """The number of the oldest step that is kept."""
+        """The number of the oldest stored step."""
         return self.num_steps - len(self.steps)
 
     def add(self, step: Step) -> None:
-        """Add a step; of more than `max_steps` the oldest becomes part of the state that the recording starts
-        with."""
+        """Add a step. If there are more than `max_steps`, the oldest step is merged into the initial
+        state.
+        """
         self.steps.append(step)
         self.num_steps += 1
         if len(self.steps) > self.max_steps:
@@ -222,7 +224,7 @@ class Recording:
         return len(self.steps)
 
     def step(self, number: int) -> Step:
-        """Raises: UsageError V0506 for a step that was not recorded or is forgotten."""
+        """Return a step. Raises: UsageError V0506 if it was not recorded or is no longer stored."""
         if not self.first_step <= number < self.num_steps:
             raise UsageError(
                 V0506, f"step {number} is not kept: there are {self.first_step} to {self.num_steps - 1}"
@@ -230,7 +232,7 @@ class Recording:
         return self.steps[number - self.first_step]
 
     def first(self, test: Callable[[Step], bool]) -> Step | None:
-        """The first kept step that passes a test."""
+        """Return the first stored step that passes a test."""
         return next((step for step in self.steps if test(step)), None)
 
     def first_nan(self) -> Step | None:
@@ -242,7 +244,8 @@ class Recording:
         return self.first(lambda step: step.makes(num_not_finite))
 
     def value(self, of: Write | Summary) -> Any:
-        """A value as it was then: an array for a tensor. Raises: UsageError V0506 where it was not kept."""
+        """Return a value as it was then: an array for a tensor. Raises: UsageError V0506 if it was not
+        stored."""
         return self.values.get(of.after if isinstance(of, Write) else of)
 
     def __str__(self) -> str:
@@ -255,8 +258,8 @@ class Recording:
 
 
 class Cursor:
-    """A place between two steps of a recording, and the registers there. `position` is the number of the step
-    that comes next."""
+    """A position between two steps of a recording, and the registers there. `position` is the number of the
+    next step."""
 
     def __init__(self, recording: Recording) -> None:
         """Starts before the first kept step."""
@@ -266,11 +269,11 @@ class Cursor:
 
     @property
     def frame(self) -> FrameState | None:
-        """The innermost call, None where the run is over."""
+        """Return the innermost call; None if the run is over."""
         return self.frames[-1] if self.frames else None
 
     def forward(self) -> Step:
-        """Over the next recorded step. Raises: UsageError V0507 at the end."""
+        """Move over the next recorded step. Raises: UsageError V0507 at the end."""
         if self.position >= self.recording.num_steps:
             raise UsageError(V0507, "the recording ends here")
         step = self.recording.step(self.position)
@@ -279,7 +282,7 @@ class Cursor:
         return step
 
     def back(self) -> Step:
-        """Back over the last step. Raises: UsageError V0507 at the first kept step."""
+        """Move back over the last step. Raises: UsageError V0507 at the first stored step."""
         if self.position <= self.recording.first_step:
             forgotten = ": what came before is forgotten" if self.recording.first_step else ""
             raise UsageError(V0507, f"the recording begins here{forgotten}")
@@ -290,7 +293,7 @@ class Cursor:
 
 
 def replay(frames: list[FrameState], step: Step) -> None:
-    """Do to `frames` what a step did."""
+    """Apply the effects of a step to `frames`."""
     by_number = {frame.number: frame for frame in frames}
     by_number[step.frame].pc = step.next_pc
     if step.enters is not None:
@@ -306,7 +309,7 @@ def replay(frames: list[FrameState], step: Step) -> None:
 
 
 def undo(frames: list[FrameState], step: Step) -> None:
-    """Bring `frames` back to before a step."""
+    """Restore `frames` to the state before a step."""
     if step.resumes:
         frames[-1].pc -= 1
     frames += [frame.copy() for frame in step.left]

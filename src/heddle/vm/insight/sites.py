@@ -1,4 +1,5 @@
-"""Instructions as somebody who watches sees them: names instead of numbers, and the user's place."""
+"""Instructions in the form that observers use: names instead of numbers, and the location in the user's
+model."""
 
 from __future__ import annotations
 
@@ -20,10 +21,10 @@ CALL_TIR_DYN = "vm.builtin.call_tir_dyn"
 class Site:
     """One instruction. `pc` counts from the start of its function.
 
-    `callee` is what a call names, for `call_tir_dyn` the kernel behind it. `operands` are the registers that
-    it reads, None in the place of arguments that are no registers; `first_argument` is the position among
-    them of the callee's own first argument. `integers` are the arguments that the instruction holds itself.
-    `dst` is the register it writes. `source` is the user's place from the line table. `returns`: it ends the
+    `callee` is the name of the called function; for `call_tir_dyn`, of the kernel behind it. `operands` are
+    the registers that the instruction reads, with None for arguments that are not registers. `first_argument`
+    is the index in them of the callee's own first argument. `integers` are immediate arguments. `dst` is the
+    register that it writes. `source` is the user's location from the line table. `returns`: it ends the
     function.
     """
 

@@ -1,4 +1,4 @@
-"""Values in a line: what they are, a digest of their contents, and where in memory they lie."""
+"""Summaries of values: type and shape, a digest of the contents, and the memory range."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Memory = tuple[int, int]
 class Summary:
     """A value as it was at one moment.
 
-    `digest` is equal for equal contents (of one dtype and shape); it is None where contents mean nothing:
-    fresh memory, storages, functions. `shape` and `dtype` are those of a tensor. `num_nan` and `num_inf`
-    count elements, in tuples those of all parts. `value` is the value itself where it cannot change.
+    `digest` is equal for equal contents of one dtype and shape. It is None if the contents have no meaning
+    (fresh memory, storages, functions). `shape` and `dtype` are set for tensors. `num_nan` and `num_inf`
+    count elements, for tuples over all parts. `value` is the value itself if it is immutable.
     """
 
     kind: str

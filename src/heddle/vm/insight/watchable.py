@@ -1,7 +1,7 @@
-"""The part of a machine that lets itself be watched: another loop runs its bytecode for the time being.
+"""The part of a machine that observers use: another loop runs its bytecode for a while.
 
-The machine's own loop knows nothing of this and tests nothing. `running_with` puts a routine in its place on
-one machine object, for one thread; other threads go on with the machine's own.
+The machine's own loop contains no tests for observers. `running_with` replaces it on one machine object, for
+one thread. Other threads continue with the machine's own loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Runner = Callable[[LinkedFunction, Sequence[Any]], Any]
 
 
 class Watchable(ABC):
-    """What profilers, recorders and debuggers use of a machine."""
+    """The methods of a machine for profilers, recorders and debuggers."""
 
     executable: Executable
     allocators: list[Allocator]
@@ -39,11 +39,11 @@ class Watchable(ABC):
 
     @abstractmethod
     def ensure_linked(self) -> None:
-        """Decode the bytecode, where that was not needed before."""
+        """Decode the bytecode, if that has not been done yet."""
 
     @abstractmethod
     def watching_changed(self) -> None:
-        """An instrument or a watcher came or went."""
+        """Called when an instrument or an observer was added or removed."""
 
     @abstractmethod
     def _closure(self, name: str) -> VMClosure:
@@ -55,9 +55,9 @@ class Watchable(ABC):
 
     @contextmanager
     def running_with(self, run: Runner) -> Iterator[None]:
-        """Let `run` run the bytecode of calls from this thread while the block lasts.
+        """In the `with` block, let `run` execute the bytecode of calls from this thread.
 
-        Raises: UsageError V0501 where the machine is being watched already.
+        Raises: UsageError V0501 if the machine is already being observed.
         """
         if self._is_lent:
             raise UsageError(V0501, "the machine is being watched already: one watcher at a time")
@@ -80,13 +80,13 @@ class Watchable(ABC):
             self.watching_changed()
 
     def profile(self, name: str, *args: Any, max_events: int = MAX_EVENTS) -> Report:
-        """Call a function and tell where the time went: per callee and argument shapes the calls, time,
-        FLOPs, bytes, allocations and the user's nodes. `str(report)` is a table; see `Report` for the rest.
-        The result of the call is dropped.
+        """Call a function and report where the time went: for each callee and combination of argument shapes,
+        the number of calls, time, FLOPs, bytes, allocations and the nodes of the user's model. `str(report)`
+        is a table; see `Report` for the other forms. The result of the call is dropped.
 
-        `max_events` bounds the time line that `chrome_trace` shows, not the table.
+        `max_events` limits the time line of `chrome_trace`, not the table.
 
-        Raises: UnknownFunctionError V0301; UsageError V0501, V0502; what the call raises.
+        Raises: UnknownFunctionError V0301; UsageError V0501, V0502; the errors of the call.
         """
         self.check_watchable(name)
         return Profiler(self, max_events).profile(name, args)
@@ -100,17 +100,20 @@ class Watchable(ABC):
         max_steps: int = DEFAULT_MAX_STEPS,
         fuel: int | None = None,
     ) -> Recording:
-        """Call a function and keep every instruction that it executes, what each wrote, and copies of the
-        values: all with `keep_values`, else the newest that fit `budget_bytes`. Of the steps the newest
-        `max_steps` are kept. What the program raises is kept too, not raised; with `fuel` that is Trap V0308
-        where the instructions cost more.
+        """Call a function and record every instruction that it executes, what each one wrote, and copies of
+        the values.
+
+        With `keep_values` all copies are stored, else the newest that fit into `budget_bytes`. The newest
+        `max_steps` steps are stored. An exception of the program is stored in the recording and not raised.
+        `fuel` limits the total cost of the instructions; exceeding it is recorded as Trap V0308.
 
         Raises: UnknownFunctionError V0301; UsageError V0501, V0502, V0503.
         """
         return Recorder(self, name, args, RecordOptions(keep_values, budget_bytes, max_steps, fuel)).record()
 
     def check_watchable(self, name: str) -> None:
-        """Raises: UnknownFunctionError V0301; UsageError V0502 for a function that is no bytecode."""
+        """Check that a function can be observed. Raises: UnknownFunctionError V0301; UsageError V0502 for a
+        function without bytecode."""
         self._closure(name)
         rows = [row for row in self.executable.program.functions if row.name == name]
         if rows and not rows[0].has_bytecode:

@@ -1,4 +1,6 @@
-"""The machine with four instructions: bytecode, its builder and verifier, executables, and what runs them."""
+"""The Relax VM, a machine with four instructions: bytecode, builder, verifier, executables and
+interpreter.
+"""
 
 from heddle.vm.builtins import register_builtins
 from heddle.vm.isa import FuncKind

@@ -25,7 +25,7 @@ class VMExecutable(Executable):
 
 
 def load_executable(sections: Mapping[str, Section]) -> VMExecutable:
-    """The executable whose sections these are, verified. Raises: as `read_program`."""
+    """Restore and verify an executable from its sections. Raises: as `read_program`."""
     return VMExecutable(read_program(RELAX, sections))
 
 

@@ -1,4 +1,5 @@
-"""The steps of the four instructions (`heddle.vm.steps`): callees resolved, operands turned into slots."""
+"""Decode the four instructions to steps (`heddle.vm.steps`): resolve callees and turn operands into frame
+slots."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from heddle.vm.tail import tail_calls
 
 
 class _Slots:
-    """Where operands lie in the frame of one function."""
+    """The positions of operands in the frame of one function."""
 
     def __init__(self, num_registers: int, resolve: Callable[[ArgKind, int], Any]) -> None:
         self.void = num_registers
@@ -23,7 +24,7 @@ class _Slots:
         self._known: dict[int, int] = {}
 
     def known(self, slot: int) -> Any:
-        """What the slot holds in every call, UNKNOWN for registers."""
+        """Return the value of a slot if it is the same in every call; UNKNOWN for registers."""
         return UNKNOWN if slot < self.void else self.template[slot]
 
     def of(self, word: int) -> int:
@@ -60,8 +61,9 @@ def link_function(
 ) -> None:
     """Fill `target` with the steps of `row`.
 
-    `callee` gives the step kind and callable for a function's number and a number of arguments; `resolve` the
-    value of an operand that is no register; `shorten` a quicker form of a call (`shortcuts.py`).
+    `callee` returns the step kind and the callable for a function number and a number of arguments. `resolve`
+    returns the value of an operand that is not a register. `shorten` returns a faster form of a call
+    (`shortcuts.py`).
     """
     slots = _Slots(row.register_file_size, resolve)
     code: list[Step] = []

@@ -1,4 +1,4 @@
-"""The machine with four instructions: bytecode, and machine code of it (see `heddle.vm.machine`)."""
+"""The Relax VM: runs bytecode, and machine code that was compiled from it (see `heddle.vm.machine`)."""
 
 from __future__ import annotations
 
@@ -32,11 +32,12 @@ class RelaxMachineModule(MachineModule):
 
 
 class VirtualMachine(Machine):
-    """Runs an executable on devices, as `Machine` says. `profile` is TVM's; here every machine profiles.
+    """Runs an executable on devices; see `Machine` for the arguments. `profile` exists for TVM compatibility:
+    every machine can profile.
 
-    An executable that was compiled with `sanitize` is run with checks of lifetimes (`insight/lifetimes.py`).
-    Of an executable of another machine, the class gives that machine: under TVM's name `runtime.vm` scripts
-    find whichever their executables need.
+    An executable that was compiled with `sanitize` runs with lifetime checks (`insight/lifetimes.py`). Given
+    an executable of another instruction set, the class returns the machine for that one, because TVM scripts
+    use one name, `runtime.vm`, for both machines.
     """
 
     executable_type = VMExecutable
@@ -72,9 +73,9 @@ class VirtualMachine(Machine):
         return pool
 
     def _native_program(self) -> NativeProgram | None:
-        """What the machine code of compiled functions needs, where there is some.
+        """Return what the machine code of compiled functions needs; None if there is no machine code.
 
-        Raises: UsageError V0311 on a device whose memory is not the host's.
+        Raises: UsageError V0311 on a device whose memory the host cannot access.
         """
         program = self.executable.program
         if not any(native_code(self.executable, row) for row in program.functions):
@@ -103,8 +104,8 @@ class VirtualMachine(Machine):
     def _native_closure(
         self, row: FunctionRow, linked: LinkedFunction | None, call: Callable[..., Any]
     ) -> VMClosure:
-        """A compiled function. While something watches the machine, its bytecode runs instead: that has
-        instructions to be watched."""
+        """Return the closure of a compiled function. While the machine is observed, the function's bytecode
+        runs instead, because observers need instructions."""
         if linked is None:
             return VMClosure(row.name, lambda vm, *args: call(*args))
         return VMClosure(
@@ -123,7 +124,7 @@ class VirtualMachine(Machine):
         link_function(self.executable.program, row, target, self._callee, self._operand, self._shorten)
 
     def _shorten(self, call: Callable[..., Any], operands: Sequence[Any]) -> tuple[int, Any] | None:
-        """A quicker form of a call, unless an instrument wants to see it."""
+        """Return a faster form of a call, unless an instrument must see the call."""
         return None if self._instrument is not None else shortcut(call, operands, self.allocators)
 
     def _callee(self, number: int, num_args: int) -> tuple[int, Any]:
@@ -139,8 +140,8 @@ class VirtualMachine(Machine):
     # Running
 
     def _run_compiled(self, row: FunctionRow, compiled: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """A compiled function works on (machine, registers, constants, functions); its result register comes
-        right after the arguments."""
+        """Run a compiled function, which takes (machine, registers, constants, functions). The register after
+        the arguments receives its result."""
         if len(args) != row.num_args:
             raise wrong_count(row.name, row.num_args, row.param_names, len(args))
         registers = [*args, *[None] * (row.register_file_size - row.num_args)]

@@ -1,2 +1,2 @@
-"""Sources of the native library in the systems language. They are imported when the library's text is made
-anew, never by a program that runs models."""
+"""Sources of the native library, in a typed subset of Python. They are imported only to regenerate the
+library's LLVM IR, never when models run."""

@@ -26,17 +26,17 @@ class BlockMethods(ScheduleBase):
 
     @recorded(rewrite=compute_inline)
     def compute_inline(self, block: SBlockRV | str) -> None:
-        """Compute a block's elements where they are read."""
+        """Inline a block: compute its elements where they are read."""
         self._update(compute_inline(self.func, self._name(block)))
 
     @recorded(rewrite=reverse_compute_inline)
     def reverse_compute_inline(self, block: SBlockRV | str) -> None:
-        """Compute a block where its producer stores."""
+        """Inline a block into its producer: compute it where the producer stores."""
         self._update(reverse_compute_inline(self.func, self._name(block)))
 
     @recorded(rewrite=compute_at)
     def compute_at(self, block: SBlockRV | str, loop: LoopRV, preserve_unit_loops: bool = False) -> None:
-        """Move a producer into a consumer's loop; or where a sampled location says."""
+        """Move a producer under a loop of its consumer, or to a sampled location."""
         if loop.var is INLINED:
             self._update(compute_inline(self.func, self._name(block)))
         elif loop.var is not AT_ROOT:
@@ -53,7 +53,7 @@ class BlockMethods(ScheduleBase):
 
     @recorded(rewrite=blockize)
     def blockize(self, target: LoopRV | Sequence[SBlockRV], preserve_unit_iters: bool = True) -> SBlockRV:
-        """Make a loop with all inside it, or blocks side by side, one block; gives that block."""
+        """Convert a loop with its body, or adjacent blocks, to one block. Return that block."""
         if isinstance(target, LoopRV):
             func, name = blockize(self.func, target.var, preserve_unit_iters)
         else:
@@ -65,7 +65,9 @@ class BlockMethods(ScheduleBase):
     def tensorize(
         self, block_or_loop: SBlockRV | LoopRV | str, tensor_intrin: str, preserve_unit_iters: bool = True
     ) -> None:
-        """Let a registered intrinsic do what a block, or a loop with all inside it, does."""
+        """Replace a block, or a loop with its body, by a registered tensor intrinsic that computes the
+        same.
+        """
         intrin = TensorIntrin.get(tensor_intrin)
         assert intrin is not None
         func = self.func
@@ -77,47 +79,52 @@ class BlockMethods(ScheduleBase):
 
     @recorded(rewrite=reorder_block_iter_var, numbers=T0416)
     def reorder_block_iter_var(self, block: SBlockRV | str, new_order: Sequence[int]) -> None:
-        """The axes of a block in another order."""
+        """Reorder the axes of a block."""
         self._update(reorder_block_iter_var(self.func, self._name(block), new_order))
 
     # ---- reductions
 
     @recorded(rewrite=decompose_reduction)
     def decompose_reduction(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:
-        """Initialise before a loop instead of in its first iteration; gives the initialising block."""
+        """Initialise a reduction before a loop instead of in its first iteration. Return the initialising
+        block."""
         func, name = decompose_reduction(self.func, self._name(block), loop.var)
         self._update(func)
         return SBlockRV(name)
 
     @recorded(rewrite=rfactor, numbers=T0412)
     def rfactor(self, loop: LoopRV, factor_axis: int) -> SBlockRV:
-        """Make one loop of a reduction an axis of partial results; gives the block of those."""
+        """Make a reduction loop an axis of partial results (rfactor). Return the block that computes them."""
         func, name = rfactor(self.func, loop.var, factor_axis)
         self._update(func)
         return SBlockRV(name)
 
     @recorded(rewrite=tile_rows, numbers=T0426)
     def tile_rows(self, block: SBlockRV | str, axis: int, rows: int) -> None:
-        """Cut an axis of the last block, and the rows of temporaries that belong to it, into tiles."""
+        """Divide an axis of the last block, and the matching rows of temporaries, into tiles."""
         self._update(tile_rows(self.func, self._name(block), axis, rows))
 
     # ---- padding
 
     @recorded(rewrite=pad_einsum, numbers=T0410)
     def pad_einsum(self, block: SBlockRV | str, padding: Sequence[int]) -> list[SBlockRV]:
-        """Round a contraction's axes up to multiples; gives the padding blocks, then the copying-out one."""
+        """Pad a contraction's axes to multiples. Return the padding blocks, then the block that copies the
+        result."""
         func, before, after = pad_einsum(self.func, self._name(block), padding)
         self._update(func)
         return [SBlockRV(name) for name in (*before, *after)]
 
     @recorded(rewrite=clamp_padding)
     def clamp_padding(self, block: SBlockRV | str) -> None:
-        """Repeat the last row in a padding block of `pad_einsum`, if readers cut off the padding."""
+        """Repeat the last row in a padding block of `pad_einsum`, if results of padding are discarded
+        anyway.
+        """
         self._update(clamp_padding(self.func, self._name(block)))
 
     @recorded(rewrite=decompose_padding)
     def decompose_padding(self, block: SBlockRV | str, loop: LoopRV) -> SBlockRV:
-        """Store the padding's constant before a loop, and only values in it; gives the constant's block."""
+        """Store the padding constant before a loop, so that the loop stores only values. Return the
+        constant's block."""
         func, name = decompose_padding(self.func, self._name(block), loop.var)
         self._update(func)
         return SBlockRV(name)

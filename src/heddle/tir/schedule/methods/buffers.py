@@ -31,7 +31,7 @@ class BufferMethods(ScheduleBase):
         storage_scope: str,
         consumer_blocks: Sequence[SBlockRV | str] | None = None,
     ) -> SBlockRV:
-        """Read through a copy; gives the copying block."""
+        """Read a buffer through a copy. Return the copying block."""
         consumers = tuple(self._name(consumer) for consumer in consumer_blocks or ())
         name = self._name(block)
         buffer = buffer_of(self.func, name, read_buffer_index, writes=False)
@@ -47,7 +47,7 @@ class BufferMethods(ScheduleBase):
         storage_scope: str,
         consumer_blocks: Sequence[SBlockRV | str] | None = None,
     ) -> SBlockRV:
-        """Write through a copy; gives the copying block."""
+        """Write a buffer through a copy. Return the copying block."""
         consumers = tuple(self._name(consumer) for consumer in consumer_blocks or ())
         name = self._name(block)
         buffer = buffer_of(self.func, name, write_buffer_index)
@@ -59,7 +59,8 @@ class BufferMethods(ScheduleBase):
     def cache_inplace(
         self, block: SBlockRV | str, read_buffer_index: Any, storage_scope: str
     ) -> list[SBlockRV]:
-        """Read and write through one copy; gives the block that copies in and the one that copies out."""
+        """Read and write a buffer through one copy. Return the block that copies in and the block that copies
+        out."""
         name = self._name(block)
         buffer = buffer_of(self.func, name, read_buffer_index, writes=False)
         func, copies = cache_inplace(self.func, name, buffer, storage_scope)
@@ -74,7 +75,7 @@ class BufferMethods(ScheduleBase):
 
     @recorded(rewrite=unsafe_set_dtype)
     def unsafe_set_dtype(self, block: SBlockRV | str, buffer_index: Any, dtype: str) -> None:
-        """Hold a temporary buffer's elements in another type, which may lose digits."""
+        """Store a temporary buffer's elements in another dtype. The caller accepts the loss of precision."""
         buffer = temporary_of(self.func, self._name(block), buffer_index)
         self._update(unsafe_set_dtype(self.func, buffer, dtype))
 
@@ -82,21 +83,21 @@ class BufferMethods(ScheduleBase):
     def storage_align(
         self, block: SBlockRV | str, buffer_index: Any, axis: int, factor: int, offset: int
     ) -> None:
-        """Make the stride of a dimension a multiple of `factor` elements, plus `offset`."""
+        """Pad a dimension so that its stride is a multiple of `factor` plus `offset`, in elements."""
         name = self._name(block)
         buffer = temporary_of(self.func, name, buffer_index)
         self._update(storage_align(self.func, name, buffer, axis, factor, offset))
 
     @recorded(rewrite=rolling_buffer)
     def rolling_buffer(self, block: SBlockRV | str, write_buffer_index: Any) -> None:
-        """Keep one window of a buffer, and compute only what is new in each iteration."""
+        """Keep only a sliding window of a buffer, and compute only its new part in each iteration."""
         name = self._name(block)
         buffer = buffer_of(self.func, name, write_buffer_index)
         self._update(rolling_buffer(self.func, name, buffer))
 
     @recorded(rewrite=share_output)
     def share_output(self, block: SBlockRV | str, read_buffer_index: Any) -> None:
-        """Keep a temporary that a block reads in the memory of that block's result."""
+        """Store a temporary that a block reads in the memory of that block's result."""
         name = self._name(block)
         buffer = temporary_of(self.func, name, read_buffer_index, writes=False)
         self._update(share_output(self.func, name, buffer))
@@ -110,6 +111,6 @@ class BufferMethods(ScheduleBase):
         index_map: IndexMap | Callable[..., Sequence[Any]],
         locality: int = FAR,
     ) -> None:
-        """Ask in every iteration of a loop for the cache line of an element that is read later."""
+        """Prefetch, in every iteration of a loop, the cache line of an element that is read later."""
         made = self._revised["index_map"] = map_of_loops(self.func, loop.var, index_map)
         self._update(prefetch(self.func, self._name(block), read_buffer_index, loop.var, made, locality))

@@ -34,7 +34,7 @@ class LayoutMethods(ScheduleBase):
         *,
         assume_injective_transform: bool = False,
     ) -> None:
-        """Index a buffer by other dimensions."""
+        """Change the layout of a buffer by an index map."""
         name = self._name(block)
         target = buffer_of(self.func, name, buffer)
         chosen = self._map(index_map, list(target.shape))
@@ -43,13 +43,13 @@ class LayoutMethods(ScheduleBase):
 
     @recorded(rewrite=transform_block_layout)
     def transform_block_layout(self, block: SBlockRV | str, index_map: Mapping) -> None:
-        """Give a block other axes, and loops over them."""
+        """Change the axes of a block by an index map, and make new loops over them."""
         name = self._name(block)
         self._update(transform_block_layout(self.func, name, self._map(index_map, self._axes(name))))
 
     @recorded(rewrite=reindex)
     def reindex(self, block: SBlockRV | str, buffer: Any) -> SBlockRV:
-        """Reach a buffer through a copy that the block's axes index; gives the copying block."""
+        """Access a buffer through a copy that is indexed by the block's axes. Return the copying block."""
         name = self._name(block)
         func, copy = reindex(self.func, name, buffer_of(self.func, name, buffer))
         self._update(func)
@@ -59,14 +59,14 @@ class LayoutMethods(ScheduleBase):
     def reindex_cache_read(
         self, block: SBlockRV | str, read_buffer_index: Any, storage_scope: str, index_map: Mapping
     ) -> SBlockRV:
-        """Read through a copy at an index of your own; gives the copying block."""
+        """Read through a copy that is indexed by an index map. Return the copying block."""
         return self._reindex(self._name(block), read_buffer_index, storage_scope, index_map, writes=False)
 
     @recorded(rewrite=reindex_cache)
     def reindex_cache_write(
         self, block: SBlockRV | str, write_buffer_index: Any, storage_scope: str, index_map: Mapping
     ) -> SBlockRV:
-        """Write through a copy at an index of your own; gives the copying block."""
+        """Write through a copy that is indexed by an index map. Return the copying block."""
         return self._reindex(self._name(block), write_buffer_index, storage_scope, index_map, writes=True)
 
     def _reindex(self, name: str, which: Any, scope: str, index_map: Mapping, writes: bool) -> SBlockRV:

@@ -30,10 +30,10 @@ class LoopMethods(ScheduleBase):
         preserve_unit_iters: bool = True,
         disable_predication: bool = False,
     ) -> list[LoopRV]:
-        """Nested loops, one a factor; one factor may be None.
+        """Split a loop into nested loops, one per factor; one factor may be None (inferred).
 
-        With `disable_predication` no condition guards the iterations beyond the extent: that there are none,
-        or that they do no harm, is for the caller to know: it is not checked.
+        With `disable_predication`, no condition guards iterations beyond the extent. The caller must ensure
+        that there are none, or that they do no harm.
         """
         func, new = on_loops.split(self.func, loop.var, factors, disable_predication)
         self._update(func)
@@ -41,58 +41,60 @@ class LoopMethods(ScheduleBase):
 
     @recorded(rewrite=on_loops.split_overlapping, numbers=T0403)
     def split_overlapping(self, loop: LoopRV, factor: int) -> list[LoopRV]:
-        """Two nested loops without a condition: the last of the inner ones repeats iterations of the one
-        before it. The caller must know that this does no harm: it is not checked."""
+        """Split a loop into two without a condition: the last inner loop repeats iterations of the one before
+        it. The caller must ensure that repeating them is harmless."""
         func, new = on_loops.split_overlapping(self.func, loop.var, factor)
         self._update(func)
         return [LoopRV(var) for var in new]
 
     @recorded(rewrite=on_loops.split_part, numbers=T0403)
     def split_part(self, loop: LoopRV, factor: int, begin: PrimExpr, count: PrimExpr) -> list[LoopRV]:
-        """Two nested loops over a part of the iterations, `count` times `factor` from `begin` on, the last of
-        which may repeat some. The caller must know that the others run elsewhere: it is not checked."""
+        """Make two nested loops over a part of the iterations: `count` times `factor` iterations from `begin`
+        on. The last inner loop may repeat some. The caller must ensure that the other iterations run
+        elsewhere."""
         func, new = on_loops.split_part(self.func, loop.var, factor, begin, count)
         self._update(func)
         return [LoopRV(var) for var in new]
 
     @recorded(rewrite=on_loops.split_ragged, numbers=T0403)
     def split_ragged(self, loop: LoopRV, factor: int) -> list[LoopRV]:
-        """Two nested loops without a condition: the last of the inner ones is shorter."""
+        """Split a loop into two without a condition: the last inner loop is shorter."""
         func, new = on_loops.split_ragged(self.func, loop.var, factor)
         self._update(func)
         return [LoopRV(var) for var in new]
 
     @recorded(rewrite=on_loops.fuse)
     def fuse(self, *loops: LoopRV, preserve_unit_iters: bool = True) -> LoopRV:
-        """Directly nested loops  →  one loop over the product."""
+        """Fuse directly nested loops into one loop over the product of their extents."""
         func, fused = on_loops.fuse(self.func, [loop.var for loop in loops])
         self._update(func)
         return LoopRV(fused)
 
     @recorded(rewrite=on_loops.reorder)
     def reorder(self, *ordered_loops: LoopRV) -> None:
-        """The loops of a chain in the given order."""
+        """Reorder the loops of a nest."""
         self._update(on_loops.reorder(self.func, [loop.var for loop in ordered_loops]))
 
     @recorded(rewrite=loop_partition, numbers=T0420)
     def loop_partition(
         self, loop: LoopRV, factors: Sequence[int | PrimExpr | None], preserve_unit_iters: bool = True
     ) -> list[LoopRV]:
-        """Loops one after the other, each over the next `factor` iterations; one factor may be None."""
+        """Partition a loop into consecutive loops, each over the next `factor` iterations; one factor may be
+        None (inferred)."""
         func, new = loop_partition(self.func, loop.var, factors)
         self._update(func)
         return [LoopRV(var) for var in new]
 
     @recorded(rewrite=merge)
     def merge(self, *loops: LoopRV) -> LoopRV:
-        """Loops of nests that stand side by side  →  one nest that does what each of them did."""
+        """Merge adjacent loop nests into one nest that does the work of all."""
         func, merged = merge(self.func, [loop.var for loop in loops])
         self._update(func)
         return LoopRV(merged)
 
     @recorded(rewrite=on_loops.add_unit_loop)
     def add_unit_loop(self, block_or_loop: SBlockRV | LoopRV) -> LoopRV:
-        """A loop with one iteration around a block or loop."""
+        """Add a loop with one iteration around a block or loop."""
         func, var = on_loops.add_unit_loop(
             self.func, self.get(block_or_loop), isinstance(block_or_loop, LoopRV)
         )
@@ -103,12 +105,12 @@ class LoopMethods(ScheduleBase):
 
     @recorded(rewrite=on_loops.set_kind)
     def parallel(self, loop: LoopRV) -> None:
-        """Run a loop's iterations on several threads."""
+        """Run a loop's iterations in parallel on several threads."""
         self._update(on_loops.set_kind(self.func, loop.var, ForKind.PARALLEL))
 
     @recorded(rewrite=on_loops.set_kind)
     def vectorize(self, loop: LoopRV) -> None:
-        """Run a loop's iterations as the lanes of vectors; the extent must be constant."""
+        """Run a loop's iterations as vector lanes. The extent must be constant."""
         self._update(on_loops.set_kind(self.func, loop.var, ForKind.VECTORIZED))
 
     @recorded(rewrite=on_loops.set_kind)
@@ -118,12 +120,12 @@ class LoopMethods(ScheduleBase):
 
     @recorded(rewrite=bind)
     def bind(self, loop: LoopRV, thread_axis: str) -> None:
-        """Run a loop's iterations on the threads of an accelerator's axis."""
+        """Bind a loop to a thread axis of an accelerator."""
         self._update(bind(self.func, loop.var, thread_axis))
 
     @recorded(rewrite=on_loops.narrow, numbers=T0403)
     def narrow(self, loop: LoopRV, extent: int | PrimExpr) -> None:
-        """Run only the first iterations of a loop. It is not checked that the others change nothing."""
+        """Run only the first iterations of a loop. The caller must ensure that the others change nothing."""
         self._update(on_loops.narrow(self.func, loop.var, extent))
 
     # ---- hints
@@ -132,19 +134,17 @@ class LoopMethods(ScheduleBase):
     def annotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str, ann_val: Any) -> None:
         """Attach a hint to a block or loop.
 
-            for i in range(n)   →   for i in serial(n, annotations={key: value})
-
-        `unannotate` takes it off.
+        for i in range(n)   →   for i in serial(n, annotations={key: value})
         """
         self._annotate(block_or_loop, ann_key, ann_val)
 
     @recorded()
     def unannotate(self, block_or_loop: SBlockRV | LoopRV, ann_key: str) -> None:
-        """Take a hint off a block or loop.
+        """Remove a hint from a block or loop.
 
             for i in serial(n, annotations={key: value})   →   for i in range(n)
 
-        Raises: ScheduleError T0422 if there is no hint of this name.
+        Raises: ScheduleError T0422 if there is no such hint.
         """
         stmt = self.get(block_or_loop)
         if ann_key not in dict(stmt.annotations):

@@ -16,11 +16,11 @@ from heddle.tir.schedule.tree import (
 
 
 class QueryMethods(ScheduleBase):
-    """Primitives that give handles and change nothing."""
+    """Primitives that return handles and change nothing."""
 
     @recorded()
     def get_sblock(self, name: str, func_name: str | None = None) -> SBlockRV:
-        """The block of a name. Raises: ScheduleError T0402."""
+        """Return the block with a name. Raises: ScheduleError T0402."""
         if func_name is not None:
             self._mod.get_global_var(func_name)
             self._target = func_name
@@ -31,12 +31,12 @@ class QueryMethods(ScheduleBase):
 
     @recorded()
     def get_loops(self, block: SBlockRV | str) -> list[LoopRV]:
-        """The loops around a block inside its enclosing block, outermost first."""
+        """Return the loops around a block inside its enclosing block, outermost first."""
         return [LoopRV(loop.loop_var) for loop in find_block(self.func, self._name(block)).loops()]
 
     @recorded()
     def get_child_blocks(self, block_or_loop: SBlockRV | LoopRV | str) -> list[SBlockRV]:
-        """The blocks directly inside a block or loop."""
+        """Return the blocks directly inside a block or loop."""
         if isinstance(block_or_loop, LoopRV):
             loop: For = find_loop(self.func, block_or_loop.var).stmt
             return _handles(blocks_below(loop.body))
@@ -45,17 +45,17 @@ class QueryMethods(ScheduleBase):
 
     @recorded()
     def get_producers(self, block: SBlockRV | str) -> list[SBlockRV]:
-        """The blocks of the same scope that write what a block reads."""
+        """Return the blocks of the same scope that write the buffers that a block reads."""
         return _handles(self._neighbours(self._name(block), producers=True))
 
     @recorded()
     def get_consumers(self, block: SBlockRV | str) -> list[SBlockRV]:
-        """The blocks of the same scope that read what a block writes."""
+        """Return the blocks of the same scope that read the buffers that a block writes."""
         return _handles(self._neighbours(self._name(block), producers=False))
 
     @recorded()
     def get_output_blocks(self, scope_block: SBlockRV | str) -> list[SBlockRV]:
-        """The blocks directly in a scope that write a buffer which the scope does not allocate."""
+        """Return the blocks directly in a scope that write a buffer which is not allocated in that scope."""
         scope: SBlock = find_block(self.func, self._name(scope_block)).stmt.block
         own = set(scope.alloc_buffers)
         found = producers_and_consumers(scope)

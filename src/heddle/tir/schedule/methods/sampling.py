@@ -1,4 +1,4 @@
-"""Primitives that choose. What was chosen is the decision in the trace; replay takes it again."""
+"""Primitives that make random choices. The trace records each choice as a decision; replay repeats it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from heddle.tir.schedule.sampling import (
 
 
 class SamplingMethods(ScheduleBase):
-    """Primitives whose results come from the schedule's random numbers, or from a given decision."""
+    """Primitives whose results are random, or come from a given decision."""
 
     @recorded(rewrite=sample_perfect_tile, numbers=T0419)
     def sample_perfect_tile(
         self, loop: LoopRV, n: int, max_innermost_factor: int = 16, decision: Sequence[int] | None = None
     ) -> list[Var]:
-        """Factors of a loop's extent, each tiling as likely as the others."""
+        """Sample factors whose product is a loop's extent. All tilings are equally likely."""
         func, var = self.func, loop.var
         chosen = sample_perfect_tile(func, self._random, var, n, max_innermost_factor, decision)
         return self._decided(chosen)
@@ -39,7 +39,8 @@ class SamplingMethods(ScheduleBase):
         innerpart_factor: int = 1,
         decision: Sequence[int] | None = None,
     ) -> list[Var]:
-        """Factors of a loop's extent, of which the inner ones together are a multiple of a number."""
+        """Sample factors of a loop's extent. The product of the inner factors is a multiple of a given
+        number."""
         func, position, factor = self.func, partition_pos, innerpart_factor
         chosen = sample_partitioned_tile(func, self._random, loop.var, n, position, factor, decision)
         return self._decided(chosen)
@@ -48,14 +49,16 @@ class SamplingMethods(ScheduleBase):
     def sample_categorical(
         self, candidates: Sequence[int], probs: Sequence[float], decision: int | None = None
     ) -> Var:
-        """Choose one of the candidates at random."""
+        """Sample one of several numbers."""
         chosen = sample_categorical(self.func, self._random, len(candidates), probs, decision)
         self._revised["decision"] = chosen
         return self._sampled(candidates[chosen])
 
     @recorded(rewrite=sample_compute_location, numbers=T0419)
     def sample_compute_location(self, block: SBlockRV | str, decision: int | None = None) -> LoopRV:
-        """Choose a place for `compute_at`: a loop of the consumer, -2 (inlined) or -1 (left where it is)."""
+        """Sample a location for `compute_at`: a loop of the consumer, or one of two marks (inline, or
+        stay).
+        """
         found = sample_compute_location(self.func, self._random, self._name(block), decision)
         self._revised["decision"] = found[0]
         mark = INLINED if found[0] == INLINE_DECISION else AT_ROOT
@@ -63,7 +66,7 @@ class SamplingMethods(ScheduleBase):
 
     @recorded()
     def enter_postproc(self) -> None:
-        """Mark where a tuner's postprocessing begins; `remove_postproc` drops what follows."""
+        """Mark the begin of a tuner's postprocessing. `remove_postproc` drops the instructions after it."""
 
     def _decided(self, factors: list[int]) -> list[Any]:
         self._revised["decision"] = factors

@@ -1,4 +1,4 @@
-"""Key-value caches and recurrent states: what programs of language models keep between steps.
+"""Key-value caches and recurrent states: the data that language model programs keep between steps.
 
 `docs/kv_cache.md` explains pages, blocks and sequences with a drawing.
 """

@@ -1,4 +1,4 @@
-"""The builtins over the paged cache, and those that it shares with recurrent states."""
+"""The builtins of the paged key-value cache, and those that it shares with recurrent states."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _paged(value: Any) -> PagedKVCache:
 
 
 def _ints(what: str, values: Any) -> list[int]:
-    """A Shape or a list of integers."""
+    """Convert a Shape or a list of integers to a list of ints."""
     if not isinstance(values, (tuple, list)) or not all(isinstance(value, int) for value in values):
         raise TrapTypeError(V0402, f"{what}: expected a shape, got {type(values).__name__}")
     return [int(value) for value in values]
@@ -47,13 +47,19 @@ def _ints(what: str, values: Any) -> list[int]:
 
 @builtin("paged_attention_kv_cache_create")
 def paged_attention_kv_cache_create(*args: Any) -> PagedKVCache:
-    """A cache. Arguments: sizes (sequences, tokens, tokens a step, tokens a page, whether windows may
-    slide[, a layer's window]), layer range, query heads, key heads, key features, value features, kind of
-    each layer, whether keys are transferred between machines (they are not here), rope mode, scale and
-    theta, its external factors or None, a tensor that gives dtype and device; then kernels: append, append
-    MLA; as lists ragged prefill, paged prefill, decode, the last two for windows, tree prefill paged and
-    ragged, MLA prefill; a list of merges; split and rotate, copy of a page, reading back, and (for token
-    trees) moving tokens. A 29th must be None.
+    """Create a paged key-value cache. The positional arguments are, in this order:
+
+    - the sizes: sequences, tokens, tokens per step, tokens per page, whether windows may slide[, a layer's
+      window]
+    - layer range, query heads, key heads, key features, value features, kind of each layer
+    - whether keys are transferred between machines (not supported here)
+    - RoPE mode, scale, theta, and its external factors or None
+    - a tensor that gives dtype and device
+    - kernels: append, append MLA; as lists: ragged prefill, paged prefill, decode, the last two for windows,
+      tree prefill paged and ragged, MLA prefill; a list of merges
+    - kernels: split and rotate, copy of a page, reading back, and (for token trees) moving tokens
+
+    A 29th argument must be None.
 
     Raises: TrapTypeError V0402, V0408; TrapValueError V0707.
     """
@@ -95,25 +101,25 @@ def _heads(values: Sequence[Any]) -> tuple[int, int, int, int]:
 
 @builtin("kv_state_clear")
 def kv_state_clear(state: KVState) -> None:
-    """Forget all sequences, and a step under way."""
+    """Remove all sequences and abort a step in progress."""
     _state(state).clear()
 
 
 @builtin("kv_state_add_sequence")
 def kv_state_add_sequence(state: KVState, seq_id: int) -> None:
-    """A new, empty sequence. Raises: Trap V0702."""
+    """Add an empty sequence. Raises: Trap V0702."""
     _state(state).add_sequence(seq_id)
 
 
 @builtin("kv_state_remove_sequence")
 def kv_state_remove_sequence(state: KVState, seq_id: int) -> None:
-    """Forget a sequence. Raises: Trap V0701."""
+    """Remove a sequence. Raises: Trap V0701."""
     _state(state).remove_sequence(seq_id)
 
 
 @builtin("kv_state_fork_sequence")
 def kv_state_fork_sequence(state: KVState, parent_id: int, child_id: int, position: int = -1) -> None:
-    """A new sequence that starts with the first `position` tokens of another (-1: all).
+    """Add a sequence that starts with the first `position` tokens of another one (-1: all).
 
     Raises: Trap V0701, V0702, V0703, V0704.
     """
@@ -122,14 +128,14 @@ def kv_state_fork_sequence(state: KVState, parent_id: int, child_id: int, positi
 
 @builtin("kv_state_popn")
 def kv_state_popn(state: KVState, seq_id: int, count: int) -> None:
-    """Forget a sequence's last `count` tokens. Raises: Trap V0701, V0703."""
+    """Remove the last `count` tokens of a sequence. Raises: Trap V0701, V0703."""
     _state(state).popn(seq_id, count)
 
 
 @builtin("kv_state_begin_forward")
 def kv_state_begin_forward(state: KVState, seq_ids: Any, lengths: Any, parents: Any = None) -> None:
-    """Open a step: `lengths` new tokens for the sequences `seq_ids`. `parents` are the parents of token
-    trees, one tree after the other.
+    """Begin a step. The sequences `seq_ids` get `lengths` new tokens. `parents` are the parent indices of the
+    token trees, concatenated.
 
     Raises: Trap V0701, V0703, V0704, V0705, V0706.
     """
@@ -139,7 +145,7 @@ def kv_state_begin_forward(state: KVState, seq_ids: Any, lengths: Any, parents: 
 
 @builtin("kv_state_end_forward")
 def kv_state_end_forward(state: KVState) -> None:
-    """Close the step. Raises: Trap V0705."""
+    """End the step. Raises: Trap V0705."""
     _state(state).end_forward()
 
 
@@ -148,7 +154,7 @@ def kv_state_end_forward(state: KVState) -> None:
 
 @builtin("attention_kv_cache_enable_sliding_window_for_seq")
 def enable_sliding_window_for_seq(cache: PagedKVCache, seq_id: int, window: int, sink: int) -> None:
-    """Let a sequence keep `window` tokens: its first `sink`, and the last.
+    """Limit a sequence to `window` tokens: its first `sink` tokens, and the most recent ones.
 
     Raises: Trap V0701, V0703, V0705; TrapValueError V0707.
     """
@@ -157,7 +163,7 @@ def enable_sliding_window_for_seq(cache: PagedKVCache, seq_id: int, window: int,
 
 @builtin("attention_kv_cache_commit_accepted_token_tree_nodes")
 def commit_accepted_token_tree_nodes(cache: PagedKVCache, seq_ids: Any, leaves: Any) -> None:
-    """Keep the path to one node of each sequence's token tree (-1: nothing of it).
+    """In each sequence's token tree, keep the path to one node (-1: no node) and remove the rest.
 
     Raises: Trap V0701, V0703, V0705, V0706.
     """
@@ -166,31 +172,31 @@ def commit_accepted_token_tree_nodes(cache: PagedKVCache, seq_ids: Any, leaves: 
 
 @builtin("attention_kv_cache_empty")
 def attention_kv_cache_empty(cache: PagedKVCache) -> bool:
-    """Whether there is no sequence and every page is free."""
+    """Whether there are no sequences and all pages are free."""
     return _paged(cache).is_empty
 
 
 @builtin("attention_kv_cache_get_num_available_pages")
 def get_num_available_pages(cache: PagedKVCache) -> int:
-    """How many pages are free."""
+    """Return the number of free pages."""
     return _paged(cache).num_free_pages
 
 
 @builtin("attention_kv_cache_get_total_sequence_length")
 def get_total_sequence_length(cache: PagedKVCache) -> int:
-    """Tokens of all sequences; shared ones count for each."""
+    """Return the number of tokens of all sequences. A token that sequences share counts once for each."""
     return _paged(cache).total_length
 
 
 @builtin("attention_kv_cache_get_query_positions")
 def get_query_positions(cache: PagedKVCache) -> Tensor:
-    """The position in its sequence of each new token of the step, int32."""
+    """Return the position of each new token of the step in its sequence, int32."""
     return _paged(cache).query_positions
 
 
 @builtin("attention_kv_cache_attention_with_fused_qkv")
 def attention_with_fused_qkv(cache: PagedKVCache, layer: int, scale: float, qkv: Tensor, out: Tensor) -> None:
-    """Store a layer's new keys and values, and attend.
+    """Store a layer's new keys and values, and compute attention.
 
     Shapes: qkv (rows, query heads + 2 · key heads, features), out (rows, query heads, features).
     """
@@ -201,7 +207,7 @@ def attention_with_fused_qkv(cache: PagedKVCache, layer: int, scale: float, qkv:
 def self_attention(
     cache: PagedKVCache, layer: int, scale: float, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor
 ) -> None:
-    """Attention among the new tokens alone.
+    """Compute attention among the new tokens only.
 
     Shapes: q, k, v and out (rows, heads, features), lse (rows, heads) float32.
     """
@@ -212,7 +218,7 @@ def self_attention(
 def cross_attention(
     cache: PagedKVCache, layer: int, scale: float, q: Tensor, out: Tensor, lse: Tensor
 ) -> None:
-    """Attention over the tokens in pages.
+    """Compute attention over the cached tokens.
 
     Shapes: q and out (rows, query heads, features), lse (rows, query heads) float32.
     """
@@ -221,7 +227,7 @@ def cross_attention(
 
 @builtin("attention_kv_cache_append_mla_kv")
 def append_mla_kv(cache: PagedKVCache, layer: int, kv: Tensor) -> PagedKVCache:
-    """Store a layer's new compressed keys (rows, features). Gives the cache."""
+    """Store a layer's new compressed keys (rows, features). Return the cache."""
     _paged(cache).append_mla_kv(layer, kv)
     return cache
 
@@ -230,18 +236,20 @@ def append_mla_kv(cache: PagedKVCache, layer: int, kv: Tensor) -> PagedKVCache:
 def merge_attn_output_inplace(
     cache: PagedKVCache, out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor
 ) -> Array:
-    """Merge attention over two sets of tokens into the first pair, and give that pair."""
+    """Merge attention over two sets of tokens into the first pair (output, log-sum-exp). Return that pair."""
     return _paged(cache).merge_outputs(out, lse, other, other_lse)
 
 
 @builtin("attention_kv_cache_debug_get_kv")
 def debug_get_kv(cache: PagedKVCache, seq_id: int, start: int, end: int, k: Tensor, v: Tensor) -> None:
-    """Read tokens [start, end) of a sequence back, all layers, into k and v: (layers, end − start, key heads,
+    """Copy tokens [start, end) of a sequence, all layers, to k and v: (layers, end − start, key heads,
     features)."""
     _paged(cache).debug_get(seq_id, start, end, k, v)
 
 
 @builtin("attention_kv_cache_debug_get_kv_mla")
 def debug_get_kv_mla(cache: PagedKVCache, seq_id: int, start: int, end: int, kv: Tensor) -> None:
-    """Read the compressed keys of tokens [start, end) of a sequence back: (layers, end − start, features)."""
+    """Copy the compressed keys of tokens [start, end) of a sequence to kv: (layers, end − start,
+    features).
+    """
     _paged(cache).debug_get(seq_id, start, end, kv)

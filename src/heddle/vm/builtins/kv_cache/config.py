@@ -1,4 +1,4 @@
-"""What a paged cache is made for: sizes, kinds of layers, rotation, kernels; checked once."""
+"""The configuration of a paged cache: sizes, layer kinds, rotary embedding, kernels. It is checked once."""
 
 from __future__ import annotations
 
@@ -17,14 +17,17 @@ from heddle.vm.codes import V0402, V0707
 Kernel = Callable[..., Any]
 DEFAULT_LAYER_WINDOW = 1024
 EMPTY_LSE = -1e30
-"""The log-sum-exp of no tokens: far below every real one, and finite, so that merging needs no cases."""
+"""The log-sum-exp of an empty set of tokens: far below every real value, and finite, so that merging needs no
+special case."""
 BACKENDS = ("tirx", "tir")
-"""How a kernel says where it comes from; TVM also knows libraries that are not here."""
+"""The backend names that a kernel may have. TVM also knows external libraries, which Heddle does not
+support.
+"""
 
 
 class AttnKind(IntEnum):
-    """A layer's attention: over heads of keys and values (multi-head, multi-query or grouped), over
-    compressed keys, or over heads with a window of `layer_window` tokens."""
+    """The attention of a layer: over key and value heads (multi-head, multi-query or grouped-query), over
+    compressed keys (MLA), or over heads with a sliding window of `layer_window` tokens."""
 
     MHA = 0
     MLA = 1
@@ -32,9 +35,7 @@ class AttnKind(IntEnum):
 
 
 class RopeMode(IntEnum):
-    """Keys and queries are not rotated; rotated before keys are stored; or rotated each time they are
-    read.
-    """
+    """When rotary embedding is applied: never, before keys are stored, or each time keys are read."""
 
     NONE = 0
     NORMAL = 1
@@ -49,9 +50,8 @@ _SIZES = (
 
 @frozen(slots=False)
 class CacheConfig:
-    """Sizes count sequences, tokens, heads and features. `layer_begin` is the first of the cache's layers;
-    `kinds` are those of its own layers.
-    """
+    """The sizes of a cache: counts of sequences, tokens, heads and features. `layer_begin` is the number of
+    the first layer in this cache. `kinds` are the kinds of this cache's layers."""
 
     num_seqs: int
     num_tokens: int
@@ -74,25 +74,26 @@ class CacheConfig:
 
     @property
     def num_pages(self) -> int:
-        """Enough for all tokens, one to copy to when a sequence forks, and for sequences whose window starts
-        and ends within pages."""
+        """The number of pages: enough for all tokens, plus one page to copy to when a sequence forks, plus
+        pages for sequences whose window starts and ends inside pages."""
         return -(-self.num_tokens // self.page_size) + 1 + (2 * self.num_seqs if self.is_sliding else 0)
 
     def page_shape(self, kind: AttnKind) -> tuple[int, ...]:
-        """Without the number of pages."""
+        """Return the shape of one page, that is, without the leading number of pages."""
         if kind is AttnKind.MLA:
             return (self.page_size, self.qk_dim)
         return (2, self.num_kv_heads, self.page_size, self.qk_dim)
 
     @property
     def rotary_mode(self) -> int:
-        """The attention kernels' argument."""
+        """The value of the attention kernels' `rotary_mode` argument."""
         return int(self.rope_mode is RopeMode.INLINE)
 
 
 @frozen(slots=False)
 class CacheKernels:
-    """The kernels; None where a cache does without. Parameters: `heddle.frontend.nn.llm`."""
+    """The kernels of a cache; None for a kernel that it does not need. `heddle.frontend.nn.llm` documents
+    their parameters."""
 
     append: Kernel | None
     append_mla: Kernel | None
@@ -112,7 +113,7 @@ class CacheKernels:
     compact: Kernel | None
 
     def need(self, name: str) -> Kernel:
-        """Raises: TrapValueError V0707 for a kernel that was not given."""
+        """Return a kernel by name. Raises: TrapValueError V0707 if it was not given."""
         found: Kernel | None = getattr(self, name)
         if found is None:
             raise TrapValueError(V0707, f"the cache was created without the kernel {name!r}")
@@ -120,12 +121,13 @@ class CacheKernels:
 
 
 def bad_config(message: str) -> TrapValueError:
-    """The error of a cache that cannot be made, or cannot do what is asked."""
+    """Return the error for an invalid configuration, or for an operation that the configuration does not
+    support."""
     return TrapValueError(V0707, message)
 
 
 def parse_kernel(what: str, value: Any) -> Kernel | None:
-    """A function or None."""
+    """Check that a value is a function or None."""
     if value is None:
         return None
     if isinstance(value, Function):
@@ -137,7 +139,7 @@ def parse_kernel(what: str, value: Any) -> Kernel | None:
 
 
 def parse_attention(what: str, value: Any) -> Kernel | None:
-    """A kernel in the form (backend, function, ...), or an empty list."""
+    """Return the kernel of a list (backend, function, ...); None for an empty list."""
     if not isinstance(value, (tuple, list)):
         raise TrapTypeError(
             V0402, f"{what}: expected a list of backend and function, got {type(value).__name__}"
@@ -157,9 +159,8 @@ def parse_config(
     rope: tuple[int, float, float, Any],
     init: Any,
 ) -> CacheConfig:
-    """The configuration from the constructor's arguments. Raises: TrapValueError V0707, TrapTypeError
-    V0402.
-    """
+    """Return the configuration from the constructor's arguments. Raises: TrapValueError V0707, TrapTypeError
+    V0402."""
     if len(sizes) not in (5, 6):
         raise bad_config(f"expected 5 or 6 sizes, got {len(sizes)}")
     window = int(sizes[5]) if len(sizes) == 6 else DEFAULT_LAYER_WINDOW
@@ -198,7 +199,8 @@ def parse_config(
 
 
 def _rope_mode(mode: int, is_sliding: bool, factors: Tensor | None) -> RopeMode:
-    """With sliding windows positions change, so keys can be rotated only when they are read."""
+    """Return the RoPE mode. Positions change with sliding windows, so keys can then be rotated only when they
+    are read."""
     if mode not in tuple(RopeMode):
         raise bad_config(f"expected rope mode 0, 1 or 2, got {mode}")
     used = RopeMode.INLINE if is_sliding and mode == RopeMode.NORMAL else RopeMode(mode)

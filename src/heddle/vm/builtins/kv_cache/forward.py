@@ -1,13 +1,13 @@
-"""The arrays of numbers that a step's kernels need, built once a step for all layers.
+"""The index arrays that the kernels of a step need. They are built once per step for all layers.
 
-Cached tokens of a batch are presented to the kernels in *parts*, whose results are merged:
+The cached tokens of a batch are given to the kernels in two *parts*, whose results are merged:
 
 - *prefix*: the root block of sequences that share one. Neighbours in the batch with the same root form one
   entry, so its keys are read once for all their queries;
-- *own*: the rest of each sequence's blocks, one entry a sequence. Inner blocks are full pages, so a path of
-  blocks is one list of pages.
+- *own*: the remaining blocks of each sequence, one entry per sequence. Inner blocks are full pages, so a path
+  of blocks is one list of pages.
 
-An entry has a run of query tokens (`q_indptr`), pages, and the position of its first token.
+An entry has a range of query tokens (`q_indptr`), pages, and the position of its first token.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from heddle.vm.builtins.kv_cache.token_tree import TokenTree
 
 
 def numbers(values: Any) -> Tensor:
-    """An int32 tensor."""
+    """Return an int32 tensor of the values."""
     return tensor_from_numpy(np.array(values, np.int32))
 
 
 def bounds(lengths: Sequence[int]) -> list[int]:
-    """0 and the running sums."""
+    """Return 0, followed by the running sums."""
     found = [0]
     for length in lengths:
         found.append(found[-1] + length)
@@ -41,7 +41,8 @@ def bounds(lengths: Sequence[int]) -> list[int]:
 
 @frozen(slots=False)
 class Part:
-    """Entries as the kernels take them; see above and `PagedKeys` for `length_info`."""
+    """The arrays of one part in the form that kernels take; see the docstring of the module, and `PagedKeys`
+    for `length_info`."""
 
     q_indptr: Tensor
     page_indptr: Tensor
@@ -51,7 +52,7 @@ class Part:
     """The first row of `length_info`."""
     key_offset: Tensor
     is_decode: bool
-    """Every entry has one query token."""
+    """Whether every entry has exactly one query token."""
 
 
 _NO_BLOCK = TokenBlock(None, 0)
@@ -59,14 +60,14 @@ _NO_BLOCK = TokenBlock(None, 0)
 
 @dataclass
 class _Entry:
-    """Blocks that follow each other, and how many query tokens look at them."""
+    """Consecutive blocks, and the number of query tokens that attend to them."""
 
     blocks: list[TokenBlock]
     num_queries: int
 
 
 def make_part(entries: Sequence[_Entry], page_size: int, is_sliding: bool) -> Part | None:
-    """None where no entry has a token."""
+    """Make the arrays of a part. Return None if no entry has a token."""
     pages: list[int] = []
     page_counts, infos, offsets = [], [], []
     for entry in entries:
@@ -94,7 +95,7 @@ def make_part(entries: Sequence[_Entry], page_size: int, is_sliding: bool) -> Pa
 
 
 def _length_info(rows: Sequence[tuple[int, int, int]], is_sliding: bool) -> tuple[Tensor, Tensor]:
-    """The lengths of the last pages, and what kernels with or without windows take."""
+    """Return the lengths of the last pages, and the `length_info` for kernels with or without windows."""
     columns = np.array(rows, np.int32).T
     last = numbers(columns[0])
     return last, numbers(columns) if is_sliding else last
@@ -103,7 +104,7 @@ def _length_info(rows: Sequence[tuple[int, int, int]], is_sliding: bool) -> tupl
 def parts_of(
     leaves: Sequence[TokenBlock], lengths: Sequence[int], page_size: int, is_sliding: bool
 ) -> tuple[Part | None, Part | None]:
-    """Prefix and own part of a batch."""
+    """Return the prefix part and the own part of a batch."""
     prefixes: list[_Entry] = []
     own: list[_Entry] = []
     previous: TokenBlock | None = None
@@ -120,10 +121,11 @@ def parts_of(
 
 
 def window_part(places: Sequence[Sequence[int]], lengths: Sequence[int], window: int, page_size: int) -> Part:
-    """For layers with a window: each new token is an entry of its own, which ends with that token.
+    """Make the part for layers with a window: each new token is an entry of its own that ends with that
+    token.
 
-    `places` are those of all tokens of a sequence, new ones included. A window that does not start with a
-    page is a dropped run at the beginning of its first page.
+    `places` are those of all tokens of a sequence, including the new ones. If a window starts inside a page,
+    the tokens before it are marked as a dropped range at the beginning of its first page.
     """
     pages: list[int] = []
     page_counts, infos, offsets = [], [], []
@@ -142,7 +144,7 @@ def window_part(places: Sequence[Sequence[int]], lengths: Sequence[int], window:
 
 
 def _pages_in_order(places: Sequence[int], page_size: int) -> tuple[list[int], list[int]]:
-    """The pages of a run of tokens, and for each token the index of its page in that list."""
+    """Return the pages of consecutive tokens, and for each token the index of its page in that list."""
     listed: list[int] = []
     ordinals = []
     for place in places:
@@ -155,7 +157,8 @@ def _pages_in_order(places: Sequence[int], page_size: int) -> tuple[list[int], l
 
 @dataclass
 class ForwardPlan:
-    """One step. `appends_first`: new tokens go into pages before attention, which then finds them there."""
+    """The arrays of one step. With `appends_first`, new tokens are stored in pages before attention, which
+    then reads them there."""
 
     sequences: list[CachedSequence]
     total: int
@@ -163,19 +166,19 @@ class ForwardPlan:
     q_indptr: Tensor
     q_position: Tensor
     key_offset: Tensor
-    """The positions of the sequences' first new tokens."""
+    """The position of each sequence's first new token."""
     slots: Tensor
-    """Where the new tokens go: page * page_size + offset."""
+    """Where new tokens are stored: page * page_size + offset."""
     prefix: Part | None
     own: Part | None
     windows: Part | None
     tree_indptr: Tensor | None = None
-    """Set where tokens form trees that are not chains."""
+    """Set if tokens form trees that are not chains."""
     tree_order: Tensor | None = None
 
     @property
     def parts(self) -> list[Part]:
-        """What the step attends to: prefix and own part, as far as they have tokens."""
+        """The parts of the cache that the step attends to, without empty ones."""
         return [part for part in (self.prefix, self.own) if part is not None]
 
 
@@ -186,9 +189,8 @@ def plan_step(
     lengths: Sequence[int],
     trees: Sequence[TokenTree | None],
 ) -> ForwardPlan:
-    """Make room for the new tokens and build the step's arrays. `trees` include the new nodes; there are
-    pages enough.
-    """
+    """Allocate space for the new tokens and build the step's arrays. `trees` include the new nodes. The
+    caller has checked that enough pages are free."""
     branching = [tree for tree in trees if tree is not None and not tree.is_chain]
     waiting = any(seq.tree is not None for seq in batch)
     is_plain_decode = max(lengths) == 1 and not config.is_sliding
@@ -224,7 +226,8 @@ def plan_step(
 def _positions(
     batch: Sequence[CachedSequence], lengths: Sequence[int], trees: Sequence[TokenTree | None]
 ) -> list[int]:
-    """Where in its sequence each new token stands: a node of a tree stands where its depth puts it."""
+    """Return the position of each new token in its sequence. The position of a tree node is given by its
+    depth."""
     found: list[int] = []
     for seq, length, tree in zip(batch, lengths, trees, strict=True):
         if tree is None:

@@ -1,4 +1,4 @@
-"""The simple attention cache: one tensor that grows row by row, or a ring of rows."""
+"""The simple attention cache: one tensor that grows by rows, or a ring buffer of rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from heddle.vm.codes import V0402, V0408, V0703, V0708
 
 
 class AttentionKVCache:
-    """`data` is (rows, ...), of which the first `num_filled` count; `position` is where the ring goes on."""
+    """A cache tensor `data` of shape (rows, ...). The first `num_filled` rows are valid. `position` is the
+    next row of the ring."""
 
     __slots__ = ("data", "num_filled", "position")
 
@@ -25,11 +26,11 @@ class AttentionKVCache:
         self.position = 0
 
     def _rows(self, value: Any) -> np.ndarray[Any, Any]:
-        """Rows of the cache's form."""
+        """Check that a value has rows of the cache's shape and dtype, and return it as an array."""
         return check_tensor("rows", value, (None, *self.data.shape[1:]), self.data.dtype).numpy()
 
     def _reserve(self, num_rows: int) -> None:
-        """Double the rows until there are enough; the filled ones stay."""
+        """Double the capacity until there are enough rows. Filled rows are kept."""
         size = max(self.data.shape[0], 1)
         while size < num_rows:
             size *= 2
@@ -45,14 +46,14 @@ class AttentionKVCache:
         self.num_filled += len(rows)
 
     def update(self, value: Any) -> None:
-        """Make `value` the cache's rows."""
+        """Replace the cache's rows by `value`."""
         rows = self._rows(value)
         self._reserve(len(rows))
         self.data.numpy()[: len(rows)] = rows
         self.num_filled = len(rows)
 
     def override_window(self, value: Any, max_rows: int, num_sinks: int = 0) -> None:
-        """Write to a ring of `max_rows` rows, whose first `num_sinks` are written once."""
+        """Write to a ring of `max_rows` rows. The first `num_sinks` rows are written once and then kept."""
         rows = self._rows(value)
         if not 0 <= num_sinks < max_rows:
             raise TrapValueError(V0703, f"expected fewer sinks than {max_rows} rows, got {num_sinks}")
@@ -70,7 +71,7 @@ class AttentionKVCache:
         self.num_filled = min(self.num_filled + len(rows), max_rows)
 
     def view(self, shape: tuple[int, ...] | None) -> Tensor:
-        """The filled rows, sharing the cache's memory."""
+        """Return the filled rows. The result shares the cache's memory."""
         filled = (self.num_filled, *self.data.shape[1:])
         wanted = filled if shape is None else tuple(shape)
         if not wanted or wanted[0] != self.num_filled:
@@ -83,13 +84,13 @@ class AttentionKVCache:
         return make_tensor(self.data.address, layout, self.data.dtype, self.data.device, self.data)
 
     def pop(self, count: int) -> None:
-        """Drop the last rows. Raises: TrapValueError V0703 where there are fewer."""
+        """Remove the last rows. Raises: TrapValueError V0703 if there are fewer."""
         if not 0 <= count <= self.num_filled:
             raise TrapValueError(V0703, f"expected to pop 0 to {self.num_filled} rows, got {count}")
         self.num_filled -= count
 
     def clear(self) -> None:
-        """Forget all rows; their memory is kept."""
+        """Remove all rows. Their memory is kept."""
         self.num_filled = 0
         self.position = 0
 
@@ -108,9 +109,8 @@ def _caches(values: Any) -> list[AttentionKVCache]:
 
 @builtin("attention_kv_cache_create")
 def attention_kv_cache_create(init: Tensor, reserve_shape: Any, init_fill: int) -> AttentionKVCache:
-    """A cache of `reserve_shape` that starts with the rows of `init`; `init_fill` ≥ 0 says how many of them
-    count. The ring starts after them.
-    """
+    """Create a cache of shape `reserve_shape` that starts with the rows of `init`. If `init_fill` ≥ 0, only
+    that many rows are valid. The ring starts after them."""
     if not isinstance(init, Tensor):
         raise TrapTypeError(V0402, f"expected a tensor, got {type(init).__name__}")
     if not isinstance(reserve_shape, (tuple, list)) or not reserve_shape:
@@ -127,14 +127,14 @@ def attention_kv_cache_create(init: Tensor, reserve_shape: Any, init_fill: int) 
 
 @builtin("attention_kv_cache_append")
 def attention_kv_cache_append(cache: AttentionKVCache, value: Tensor) -> AttentionKVCache:
-    """Add rows at the end; the memory grows by doubling. Gives the cache."""
+    """Append rows; the memory grows by doubling. Return the cache."""
     _cache(cache).append(value)
     return cache
 
 
 @builtin("attention_kv_cache_update")
 def attention_kv_cache_update(cache: AttentionKVCache, value: Tensor) -> AttentionKVCache:
-    """Make `value` the cache's rows. Gives the cache."""
+    """Replace the cache's rows by `value`. Return the cache."""
     _cache(cache).update(value)
     return cache
 
@@ -143,7 +143,7 @@ def attention_kv_cache_update(cache: AttentionKVCache, value: Tensor) -> Attenti
 def attention_kv_cache_window_override(
     cache: AttentionKVCache, value: Tensor, max_rows: int
 ) -> AttentionKVCache:
-    """Write rows into a ring of `max_rows`. Gives the cache."""
+    """Write rows into a ring of `max_rows`. Return the cache."""
     _cache(cache).override_window(value, max_rows)
     return cache
 
@@ -152,20 +152,20 @@ def attention_kv_cache_window_override(
 def attention_kv_cache_window_override_with_sinks(
     cache: AttentionKVCache, value: Tensor, max_rows: int, num_sinks: int
 ) -> AttentionKVCache:
-    """As `attention_kv_cache_window_override`, where the first `num_sinks` rows stay. Gives the cache."""
+    """Like `attention_kv_cache_window_override`, but keep the first `num_sinks` rows. Return the cache."""
     _cache(cache).override_window(value, max_rows, num_sinks)
     return cache
 
 
 @builtin("attention_kv_cache_view")
 def attention_kv_cache_view(cache: AttentionKVCache, shape: Any = None) -> Tensor:
-    """The filled rows without a copy, under a shape with as many rows."""
+    """Return the filled rows without a copy. `shape` must have as many rows."""
     return _cache(cache).view(shape)
 
 
 @builtin("attention_kv_cache_array_popn")
 def attention_kv_cache_array_popn(caches: Any, count: int) -> Any:
-    """Drop the last rows of each cache; all or none. Gives the array."""
+    """Remove the last rows of every cache, or of none if one has too few. Return the array."""
     listed = _caches(caches)
     for cache in listed:
         if cache.num_filled < count:
@@ -177,7 +177,7 @@ def attention_kv_cache_array_popn(caches: Any, count: int) -> Any:
 
 @builtin("attention_kv_cache_array_clear")
 def attention_kv_cache_array_clear(caches: Any) -> Any:
-    """Empty each cache. Gives the array."""
+    """Remove all rows of each cache. Return the array."""
     for cache in _caches(caches):
         cache.clear()
     return caches

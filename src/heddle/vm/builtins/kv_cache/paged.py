@@ -1,10 +1,10 @@
-"""The paged key-value cache (Kwon et al. 2023, PagedAttention): sequences of tokens whose keys and values
-lie in pages, so that they grow without copies and share what they have in common.
+"""The paged key-value cache (Kwon et al. 2023, PagedAttention). Keys and values are stored in pages, so
+sequences grow without copies and share common tokens.
 
-A layer's step: rotate, store the new keys and values, attend. New tokens are stored *first* where attention
-then finds all it needs in pages: when each sequence gets one token and no window can slide, and when nodes of
-token trees wait. Otherwise attention among the new tokens and attention over the cached ones are computed
-apart and merged, and the tokens are stored after.
+A layer's step: rotate, store the new keys and values, compute attention. New tokens are stored *first* if
+attention can then read everything from pages: when each sequence gets one token and no window can slide, and
+when nodes of token trees are pending. Otherwise, attention among the new tokens and attention over the cached
+tokens are computed separately and merged, and the new tokens are stored afterwards.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from heddle.vm.codes import V0703, V0707
 
 
 class PagedKVCache(PagedSequences):
-    """Adds attention."""
+    """A paged cache with attention."""
 
     def __init__(self, config: CacheConfig, kernels: CacheKernels) -> None:
         super().__init__(config, kernels)
         self._scratch: dict[str, Tensor] = {}
 
     def attention_with_fused_qkv(self, layer: int, scale: float, qkv: Tensor, out: Tensor) -> None:
-        """Store a layer's new keys and values, and attend.
+        """Store a layer's new keys and values, and compute attention.
 
-        Shapes: qkv (rows, query heads + 2 · key heads, features), out (rows, query heads, features); only as
-        many leading rows count as the step has tokens.
+        Shapes: qkv (rows, query heads + 2 · key heads, features), out (rows, query heads, features). Only the
+        leading rows are used, as many as the step has tokens.
         """
         plan, config = self._current(), self.config
         pages, kind = self._layer(layer)
@@ -70,7 +70,8 @@ class PagedKVCache(PagedSequences):
     def self_attention(
         self, layer: int, scale: float, q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor
     ) -> None:
-        """Attention among the new tokens alone. Sizes are the kernel's: latent attention has its own here."""
+        """Compute attention among the new tokens only. The kernel determines the sizes, because latent
+        attention has other sizes here."""
         self._layer(layer)
         dtype = self.config.dtype
         q, k, v, out = (
@@ -80,8 +81,8 @@ class PagedKVCache(PagedSequences):
         self._among_new(q, k, v, out, self._rows("lse", lse, (None,), "float32"), scale)
 
     def cross_attention(self, layer: int, scale: float, q: Tensor, out: Tensor, lse: Tensor) -> None:
-        """Attention over what is in pages: all of it where the step stores first, else what was there
-        before."""
+        """Compute attention over the tokens in pages. If the step stores tokens first, these include the new
+        tokens."""
         pages, kind = self._layer(layer)
         config = self.config
         if kind is AttnKind.MHA_SLIDING:
@@ -101,7 +102,9 @@ class PagedKVCache(PagedSequences):
         self.kernels.need("append_mla")(pages, kv, self._current().slots)
 
     def merge_outputs(self, out: Tensor, lse: Tensor, other: Tensor, other_lse: Tensor) -> Array:
-        """Merge attention over two sets of tokens into the first pair, and give it."""
+        """Merge attention over two sets of tokens into the first pair (output, log-sum-exp), and return
+        it.
+        """
         name = "merge_values" if self.kernels.merge_values is not None else "merge"
         self.kernels.need(name)(out, lse, other, other_lse)
         return Array((out, lse))
@@ -128,9 +131,8 @@ class PagedKVCache(PagedSequences):
         scale: float,
         merge: bool = False,
     ) -> None:
-        """Attention over the parts in pages. With `merge`, `out` holds attention over other tokens
-        already.
-        """
+        """Compute attention over the parts in pages. With `merge`, `out` already holds attention over other
+        tokens."""
         plan = self._current()
         other, other_lse = out, lse
         if merge or len(plan.parts) > 1:
@@ -180,7 +182,7 @@ class PagedKVCache(PagedSequences):
         return self.pages[layer - begin], self.config.kinds[layer - begin]
 
     def _rows(self, what: str, value: Tensor, rest: tuple[int | None, ...], dtype: Any) -> Tensor:
-        """The leading rows of a tensor, as many as the step has tokens."""
+        """Return the leading rows of a tensor, as many as the step has tokens."""
         total = self._current().total
         check_tensor(what, value, (None, *rest), dtype)
         rows = value.shape[0]
@@ -189,7 +191,7 @@ class PagedKVCache(PagedSequences):
         return value if rows == total else _leading(value, total)
 
     def _temporary(self, name: str, rest: tuple[int, ...], dtype: Any = None) -> Tensor:
-        """Rows of a buffer that serves all layers and steps."""
+        """Return rows of a buffer that all layers and steps share."""
         key = f"{name}{rest}"
         if key not in self._scratch:
             shape = (self.config.prefill_chunk, *rest)

@@ -1,4 +1,4 @@
-"""The paged cache's memory and sequences, and the opening and closing of steps."""
+"""The memory and the sequences of the paged cache, and the beginning and end of steps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from heddle.vm.codes import V0703, V0705, V0707
 
 
 class PagedSequences(KVState):
-    """Pages of a layer: (pages, 2, key heads, page size, features), for latent attention (pages, page size,
-    features). Page numbers are the same in all layers.
-    """
+    """The paged cache without attention. A layer's pages have shape (pages, 2, key heads, page size,
+    features), for latent attention (pages, page size, features). Page numbers are the same in all layers."""
 
     def __init__(self, config: CacheConfig, kernels: CacheKernels) -> None:
         self.config = config
@@ -64,9 +63,8 @@ class PagedSequences(KVState):
             raise Trap(V0705, "sequences cannot change between begin_forward and end_forward")
 
     def enable_sliding_window(self, seq_id: int, window: int, sink: int) -> None:
-        """Raises: Trap V0701, V0703, V0705; TrapValueError V0707 for a cache that was made without
-        windows.
-        """
+        """Limit a sequence to a sliding window. Raises: Trap V0701, V0703, V0705; TrapValueError V0707 if the
+        cache was created without windows."""
         self._check_idle()
         if not self.config.is_sliding:
             raise TrapValueError(V0707, "the cache was created without support for sliding windows")
@@ -76,17 +74,17 @@ class PagedSequences(KVState):
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no sequence and every page is free."""
+        """Whether there are no sequences and all pages are free."""
         return self.sequences.is_empty
 
     @property
     def num_free_pages(self) -> int:
-        """How many pages are free."""
+        """Return the number of free pages."""
         return self.sequences.forest.pool.num_free
 
     @property
     def total_length(self) -> int:
-        """Tokens of all sequences; shared ones count for each."""
+        """Return the number of tokens of all sequences. A shared token counts once for each."""
         return sum(seq.length for seq in self.sequences.by_id.values())
 
     # ---- a step
@@ -114,7 +112,7 @@ class PagedSequences(KVState):
         lengths: Sequence[int],
         parents: Sequence[int] | None,
     ) -> list[TokenTree | None]:
-        """The sequences' trees with the new nodes; all None without `parents`."""
+        """Return the sequences' trees with the new nodes; all None without `parents`."""
         if parents is None:
             for seq_id, seq in zip(seq_ids, batch, strict=True):
                 if seq.tree is not None:
@@ -148,11 +146,11 @@ class PagedSequences(KVState):
 
     @property
     def query_positions(self) -> Tensor:
-        """The position in its sequence of each new token, int32."""
+        """Return the position of each new token in its sequence, int32."""
         return self._current().q_position
 
     def commit_token_trees(self, seq_ids: Sequence[int], leaves: Sequence[int]) -> None:
-        """Keep the path to one node of each sequence's tree (-1: nothing of it), and drop the rest.
+        """In each sequence's tree, keep the path to one node (-1: no node) and remove the rest.
 
         Raises: Trap V0701, V0703, V0705, V0706.
         """
@@ -175,9 +173,8 @@ class PagedSequences(KVState):
     # ---- looking inside
 
     def debug_get(self, seq_id: int, start: int, end: int, *targets: Tensor) -> None:
-        """Read tokens [start, end) of a sequence back, all layers: keys and values into two tensors (layers,
-        end − start, key heads, features), compressed keys into one (layers, end − start, features).
-        """
+        """Copy tokens [start, end) of a sequence, all layers: keys and values to two tensors (layers, end −
+        start, key heads, features), compressed keys to one (layers, end − start, features)."""
         config = self.config
         is_latent = len(targets) == 1
         if any((kind is AttnKind.MLA) is not is_latent for kind in config.kinds):

@@ -1,4 +1,4 @@
-"""Pages and the blocks that own them.
+"""Pages of the cache, and the blocks that own them.
 
 A *page* holds `page_size` tokens of every layer. A *slot* is a place for a token, counted from the first page
 of a block. A *block* is a run of a sequence's tokens in pages of its own:
@@ -7,9 +7,10 @@ of a block. A *block* is a run of a sequence's tokens in pages of its own:
     tokens    kept         | dropped                 | kept
 
 `sink == window_start == 0` unless a sliding window has dropped tokens. Blocks form a forest: a block's tokens
-follow its parent's. Invariants:
+follow those of its parent. Invariants:
 - each sequence owns one leaf, and only leaves grow, shrink and slide;
-- inner blocks consist of full pages and have at least two children: a parent with one child is joined to it.
+- inner blocks consist of full pages and have at least two children: a parent with one child is joined with
+  it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from heddle.support.diagnostics import Trap
 from heddle.vm.codes import V0704
 
 CopyPage = Callable[[int, int, int], None]
-"""Copies the first tokens of a page: source page, target page, number of tokens."""
+"""Copies the first tokens of a page. Arguments: source page, target page, number of tokens."""
 
 
 class PagePool:
-    """Free pages. Low numbers go first; a page given back is the next to go."""
+    """The free pages. Pages with low numbers are used first; a page that was returned is used next."""
 
     def __init__(self, num_pages: int) -> None:
         self.num_pages = num_pages
@@ -32,26 +33,27 @@ class PagePool:
 
     @property
     def num_free(self) -> int:
-        """How many pages are free."""
+        """The number of free pages."""
         return len(self._free)
 
     def require(self, count: int) -> None:
-        """Raises: Trap V0704."""
+        """Check that `count` pages are free. Raises: Trap V0704 if not."""
         if count > len(self._free):
             raise Trap(V0704, f"expected {count} free pages, got {len(self._free)} of {self.num_pages}")
 
     def take(self, count: int) -> list[int]:
-        """Numbers of so many free pages, which are in use from now on. Raises: Trap V0704."""
+        """Allocate pages and return their numbers. Raises: Trap V0704."""
         self.require(count)
         return [self._free.pop() for _ in range(count)]
 
     def give_back(self, pages: list[int]) -> None:
-        """The pages are free again."""
+        """Free pages."""
         self._free.extend(reversed(pages))
 
 
 class TokenBlock:
-    """A run of tokens; see above. `start` is the position in the sequence of its first token."""
+    """A run of tokens; see the docstring of the module. `start` is the position of its first token in the
+    sequence."""
 
     __slots__ = ("children", "num_slots", "pages", "parent", "sink", "start", "window_start")
 
@@ -68,12 +70,12 @@ class TokenBlock:
 
     @property
     def num_tokens(self) -> int:
-        """Tokens in the block: its slots without the dropped ones."""
+        """The number of tokens in the block: slots without the dropped ones."""
         return self.num_slots - self.num_dropped
 
     @property
     def num_dropped(self) -> int:
-        """Slots between sink and window."""
+        """The number of dropped slots, between sink and window."""
         return self.window_start - self.sink
 
     @property
@@ -82,14 +84,15 @@ class TokenBlock:
         return self.start + self.num_tokens
 
     def shift_slots(self, by: int) -> None:
-        """Account for `by` slots that were put before the first one, or taken away from there."""
+        """Adjust the slot numbers after `by` slots were inserted before the first one (negative: removed
+        there)."""
         self.num_slots += by
         if self.num_dropped:
             self.sink += by
             self.window_start += by
 
     def path(self) -> list[TokenBlock]:
-        """The blocks from the root to this one."""
+        """Return the blocks from the root to this one."""
         found, block = [self], self.parent
         while block is not None:
             found.append(block)
@@ -98,7 +101,7 @@ class TokenBlock:
 
 
 class BlockForest:
-    """The operations on blocks. `copy_page` moves a page's contents, in all layers."""
+    """The operations on blocks. `copy_page` copies a page's contents in all layers."""
 
     def __init__(self, num_pages: int, page_size: int, copy_page: CopyPage) -> None:
         self.pool = PagePool(num_pages)
@@ -106,18 +109,19 @@ class BlockForest:
         self._copy_page = copy_page
 
     def pages_missing(self, leaf: TokenBlock, count: int) -> int:
-        """How many more pages `count` more tokens need."""
+        """Return how many additional pages are needed for `count` more tokens."""
         return max(0, -(-(leaf.num_slots + count) // self.page_size) - len(leaf.pages))
 
     def grow(self, leaf: TokenBlock, count: int) -> list[int]:
-        """Make room for tokens at the end. The new tokens' places: page * page_size + offset."""
+        """Allocate space for tokens at the end. Return the places of the new tokens: page * page_size +
+        offset."""
         leaf.pages += self.pool.take(self.pages_missing(leaf, count))
         first, size = leaf.num_slots, self.page_size
         leaf.num_slots += count
         return [leaf.pages[s // size] * size + s % size for s in range(first, first + count)]
 
     def places(self, block: TokenBlock) -> list[int]:
-        """Where the block's tokens are: page * page_size + offset of each."""
+        """Return the place of each token of the block: page * page_size + offset."""
         size, pages = self.page_size, block.pages
         slots = [*range(block.sink), *range(block.window_start, block.num_slots)]
         return [pages[s // size] * size + s % size for s in slots]
@@ -133,7 +137,7 @@ class BlockForest:
         del leaf.pages[kept:]
 
     def slide(self, leaf: TokenBlock, sink: int, count: int) -> None:
-        """Drop `count` tokens after the first `sink` ones, and the pages that become unused."""
+        """Drop `count` tokens after the first `sink` ones, and free the pages that become unused."""
         if not leaf.num_dropped:
             leaf.sink = leaf.window_start = sink
         leaf.window_start += count
@@ -148,10 +152,10 @@ class BlockForest:
             leaf.sink = leaf.window_start = 0
 
     def branch(self, block: TokenBlock, position: int) -> TokenBlock:
-        """A new leaf whose path holds the tokens before `position` of `block`'s path.
+        """Return a new leaf whose path holds the tokens before `position` of `block`'s path.
 
-        Whole pages are shared: the block is split after them. A part-filled page is copied. Nothing is
-        changed where no page is free (Trap V0704).
+        Full pages are shared: the block is split after them. A partially filled page is copied. If no page is
+        free, nothing is changed (Trap V0704).
         """
         while block.parent is not None and position <= block.start:
             block = block.parent
@@ -160,13 +164,14 @@ class BlockForest:
         parent = self._split(block, whole) if whole else block.parent
         leaf = TokenBlock(parent, position - rest)
         if rest:
-            # After a split the block starts with the page in question.
+            # After a split, the block starts with the page that contains the position.
             self._copy_page(block.pages[0], own[0], rest)
             leaf.pages, leaf.num_slots = own, rest
         return leaf
 
     def _split(self, block: TokenBlock, num_pages: int) -> TokenBlock:
-        """The block of the first pages; `block` keeps the others. An inner block of just so many stays."""
+        """Split off the first pages as a new parent block; `block` keeps the others. If an inner block has
+        exactly that many pages, it is returned unchanged."""
         if block.children and num_pages == len(block.pages):
             return block
         head = TokenBlock(None, block.start)
@@ -181,7 +186,7 @@ class BlockForest:
         return head
 
     def release(self, leaf: TokenBlock) -> None:
-        """Take a leaf away, and inner blocks that nobody needs then."""
+        """Remove a leaf, and the inner blocks that become unused."""
         self.pool.give_back(leaf.pages)
         leaf.pages = []
         parent = leaf.parent
@@ -192,7 +197,7 @@ class BlockForest:
             self._join(parent, parent.children[0])
 
     def _join(self, parent: TokenBlock, child: TokenBlock) -> None:
-        """Make one block of a parent and its only child."""
+        """Join a parent with its only child."""
         child.pages = parent.pages + child.pages
         child.start = parent.start
         child.shift_slots(parent.num_slots)

@@ -1,8 +1,8 @@
-"""Recurrent states of many sequences, with some history to go back to.
+"""Recurrent states of many sequences, with a history for undoing steps.
 
-The storage of a layer's state is (sequence slots, history slots, *state). A sequence owns a sequence slot and
-knows its current history slot h. In a step the program's own kernels read slot h and write slot h + 1, modulo
-the history's length; `end_forward` makes that the current one.
+The storage of a layer's state has shape (sequence slots, history slots, *state). A sequence owns a sequence
+slot and knows its current history slot h. In a step, the program's own kernels read slot h and write slot h +
+1, modulo the length of the history. `end_forward` makes that slot the current one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from heddle.vm.codes import V0402, V0703, V0704, V0705, V0707, V0708
 
 
 class _Recurrent:
-    """`history` is the current history slot, `available` how many steps can be taken back."""
+    """A sequence. `history` is the current history slot, `available` the number of steps that can be
+    undone.
+    """
 
     __slots__ = ("available", "history", "length", "slot")
 
@@ -42,7 +44,8 @@ class _Recurrent:
 
 
 class RNNState(KVState):
-    """See above. `storages[layer][state]`."""
+    """Recurrent states of sequences; see the docstring of the module. `storages[layer][state]` are the
+    storage tensors."""
 
     def __init__(
         self,
@@ -91,7 +94,8 @@ class RNNState(KVState):
         self._free.append(self.sequences.pop(seq_id).slot)
 
     def fork_sequence(self, parent_id: int, child_id: int, position: int = -1) -> None:
-        """The position may lie as far back as the parent's history reaches."""
+        """Add a sequence that starts at `position` of another one. The position must be within the parent's
+        history."""
         self._check_idle()
         check_known(parent_id, self.sequences)
         parent = self.sequences[parent_id]
@@ -124,7 +128,7 @@ class RNNState(KVState):
     def begin_forward(
         self, seq_ids: Sequence[int], lengths: Sequence[int], parents: Sequence[int] | None = None
     ) -> None:
-        """Token trees must be chains: a state has one successor."""
+        """Begin a step. Token trees must be chains, because a state has one successor."""
         if self._step is not None:
             raise Trap(V0705, "begin_forward comes after the end_forward of the step before")
         check_batch(seq_ids, lengths, self.sequences)
@@ -150,7 +154,8 @@ class RNNState(KVState):
         return self._step
 
     def end_forward(self) -> None:
-        """Several tokens at once leave no history: the states between them were never stored."""
+        """End the step. After a step of several tokens the history is empty, because the states between them
+        were not stored."""
         for seq, length in self._current():
             seq.length += length
             seq.history = (seq.history + 1) % self.max_history
@@ -169,12 +174,12 @@ class RNNState(KVState):
         return check_tensor("state", data, (len(self._current()), *value.shape), value.dtype)
 
     def get(self, layer: int, state: int, out: Tensor) -> None:
-        """The states of the step's sequences, (batch, *state)."""
+        """Read the states of the step's sequences into `out`, (batch, *state)."""
         storage = self._storage(layer, state)
         self.gets[state](storage, *self._slots(), self._data(state, out))
 
     def set(self, layer: int, state: int, data: Tensor) -> None:
-        """The states after the step, (batch, *state)."""
+        """Store the states after the step, (batch, *state)."""
         storage = self._storage(layer, state)
         self.sets[state](storage, *self._slots(), self._data(state, data))
 
@@ -183,7 +188,7 @@ class RNNState(KVState):
         return self._seq_slots, self._history_slots
 
     def debug_get(self, layer: int, state: int, seq_id: int) -> Tensor:
-        """A copy of a sequence's state."""
+        """Return a copy of a sequence's state."""
         check_known(seq_id, self.sequences)
         seq = self.sequences[seq_id]
         found: np.ndarray[Any, Any] = self._storage(layer, state).numpy()[seq.slot, seq.history]
@@ -200,8 +205,8 @@ def _rnn(value: Any) -> RNNState:
 def rnn_state_create(
     num_layers: int, num_seqs: int, max_history: int, gets: Any, sets: Any, initial: Any
 ) -> RNNState:
-    """A recurrent state. For each of a layer's states: a kernel that reads and one that writes (storage,
-    sequence slots, history slots, data), and its initial value.
+    """Create a recurrent state. For each state of a layer, give a kernel that reads it and one that writes it
+    (parameters: storage, sequence slots, history slots, data), and its initial value.
 
     Raises: TrapTypeError V0402; TrapValueError V0707, V0708.
     """
@@ -228,19 +233,19 @@ def _kernels(values: Any) -> list[Kernel]:
 
 @builtin("rnn_state_get")
 def rnn_state_get(state: RNNState, layer: int, index: int, out: Tensor) -> Tensor:
-    """The states of the step's sequences, written to `out` (batch, *state), which it gives."""
+    """Write the states of the step's sequences to `out` (batch, *state), and return it."""
     _rnn(state).get(layer, index, out)
     return out
 
 
 @builtin("rnn_state_set")
 def rnn_state_set(state: RNNState, layer: int, index: int, data: Tensor) -> RNNState:
-    """Gives the state."""
+    """Store the states after the step. Return the recurrent state."""
     _rnn(state).set(layer, index, data)
     return state
 
 
 @builtin("rnn_state_debug_get")
 def rnn_state_debug_get(state: RNNState, layer: int, index: int, seq_id: int) -> Tensor:
-    """A copy of a sequence's state."""
+    """Return a copy of a sequence's state."""
     return _rnn(state).debug_get(layer, index, seq_id)

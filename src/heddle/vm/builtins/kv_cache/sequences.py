@@ -1,4 +1,4 @@
-"""The sequences of a paged cache: ids, windows, pending token trees; their tokens lie in blocks."""
+"""The sequences of a paged cache: ids, windows and pending token trees. Their tokens are stored in blocks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from heddle.vm.codes import V0703, V0704, V0705
 
 
 class CachedSequence:
-    """`window` is None without a sliding window; else the sequence keeps so many tokens, its first `sink`
-    among them. `tree` holds the nodes that wait for a commit; they are the last tokens.
+    """A sequence. `window` is None without a sliding window; else the sequence keeps that many tokens,
+    including its first `sink` ones. `tree` holds the nodes that wait for a commit; they are the last tokens.
     """
 
     __slots__ = ("leaf", "sink", "tree", "window")
@@ -26,12 +26,12 @@ class CachedSequence:
 
     @property
     def length(self) -> int:
-        """How many tokens it has."""
+        """The number of tokens."""
         return self.leaf.end
 
 
 class SequenceTable:
-    """All sequences and the pages below them."""
+    """All sequences, and the pages that store them."""
 
     def __init__(self, num_pages: int, page_size: int, copy_page: CopyPage) -> None:
         self.forest = BlockForest(num_pages, page_size, copy_page)
@@ -39,7 +39,7 @@ class SequenceTable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no sequence and every page is free."""
+        """Whether there are no sequences and all pages are free."""
         return not self.by_id and self.forest.pool.num_free == self.forest.pool.num_pages
 
     def __getitem__(self, seq_id: int) -> CachedSequence:
@@ -47,17 +47,17 @@ class SequenceTable:
         return self.by_id[seq_id]
 
     def add(self, seq_id: int) -> None:
-        """A new, empty sequence. Raises: Trap V0702."""
+        """Add an empty sequence. Raises: Trap V0702."""
         check_new(seq_id, self.by_id)
         self.by_id[seq_id] = CachedSequence(TokenBlock(None, 0))
 
     def remove(self, seq_id: int) -> None:
-        """Forget a sequence; pages that no other shares are free. Raises: Trap V0701."""
+        """Remove a sequence and free the pages that no other sequence shares. Raises: Trap V0701."""
         self.forest.release(self[seq_id].leaf)
         del self.by_id[seq_id]
 
     def fork(self, parent_id: int, child_id: int, position: int) -> None:
-        """A new sequence that starts with the first `position` tokens of another (-1: all).
+        """Add a sequence that starts with the first `position` tokens of another one (-1: all).
 
         Raises: Trap V0701, V0702, V0703, V0704.
         """
@@ -75,7 +75,7 @@ class SequenceTable:
         self.by_id[child_id] = CachedSequence(self.forest.branch(parent.leaf, at))
 
     def pop(self, seq_id: int, count: int) -> None:
-        """Forget a sequence's last `count` tokens. Raises: Trap V0701, V0703."""
+        """Remove the last `count` tokens of a sequence. Raises: Trap V0701, V0703."""
         seq = self[seq_id]
         self._check_committed(seq_id, "popped")
         check_count(seq_id, count, seq.length, "a number of tokens")
@@ -86,8 +86,9 @@ class SequenceTable:
         if length >= leaf.start:
             forest.truncate(leaf, length - leaf.start)
             return
-        # The cut lies in a shared block: a new leaf branches off there, and the old one goes. Its pages go
-        # first, so that the branch finds one to copy to.
+        # The cut is in a shared block: a new leaf branches off there, and the old leaf is removed. The old
+        # leaf's pages
+        # are freed first, so that the branch has a page to copy to.
         if not leaf.pages and length % forest.page_size:
             forest.pool.require(1)
         forest.truncate(leaf, 0)
@@ -99,7 +100,7 @@ class SequenceTable:
             raise Trap(V0705, f"sequence {seq_id} cannot be {verb}: its token tree was not committed")
 
     def set_window(self, seq_id: int, window: int, sink: int) -> None:
-        """Keep the last tokens only, and the first `sink` ones. A shared prefix counts as sink."""
+        """Keep only the last tokens and the first `sink` ones. A shared prefix counts as sink."""
         seq = self[seq_id]
         if seq.window is not None:
             raise Trap(V0705, f"sequence {seq_id} has a sliding window already")
@@ -119,13 +120,13 @@ class SequenceTable:
         seq.window, seq.sink = window, max(sink, seq.leaf.start)
 
     def slide(self, seq: CachedSequence) -> None:
-        """Drop what has fallen out of a sequence's window."""
+        """Drop the tokens that have left a sequence's window."""
         if seq.window is not None and seq.length > seq.window:
             leaf = seq.leaf
             self.forest.slide(leaf, max(seq.sink - leaf.start, 0), seq.length - seq.window)
 
     def require_pages(self, sequences: Sequence[CachedSequence], counts: Sequence[int]) -> None:
-        """Raises: Trap V0704 where the pool cannot serve all of them."""
+        """Check that there are pages for all new tokens. Raises: Trap V0704 if not."""
         wanted = sum(
             self.forest.pages_missing(seq.leaf, count) for seq, count in zip(sequences, counts, strict=True)
         )
@@ -138,14 +139,15 @@ class SequenceTable:
             )
 
     def places(self, seq_id: int) -> list[int]:
-        """Where a sequence's tokens are: page * page_size + offset of each."""
+        """Return the place of each token of a sequence: page * page_size + offset."""
         return [place for block in self[seq_id].leaf.path() for place in self.forest.places(block)]
 
     def accept(self, seq: CachedSequence, leaf: int) -> list[tuple[int, int]]:
-        """End a tree: keep the nodes from its root to `leaf`.
+        """Commit a tree: keep the nodes from its root to `leaf`.
 
-        Gives the moves (from place, to place) that put them where the tree began, in order. The pages that
-        become unused are still filled when this returns; nothing takes them before the moves are made.
+        Return the moves (from place, to place), in order, that put these nodes where the tree began. The
+        pages that become unused still hold their data when this returns; do the moves before any page is
+        allocated.
         """
         assert seq.tree is not None
         path, block = seq.tree.path(leaf), seq.leaf

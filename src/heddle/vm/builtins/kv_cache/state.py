@@ -1,4 +1,4 @@
-"""The protocol that paged caches and recurrent states share, and its checks."""
+"""The interface that paged caches and recurrent states share, and its checks."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from heddle.vm.codes import V0402, V0701, V0702, V0703, V0708
 
 
 class KVState(ABC):
-    """State of many sequences, which are known by ids that the program chooses.
+    """The state of many sequences. The program chooses their ids.
 
     A step: `begin_forward` names the sequences of a batch and how many tokens each gets, the program runs its
-    layers, `end_forward` makes the tokens part of the sequences.
+    layers, and `end_forward` makes the tokens part of the sequences.
     """
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget all sequences, and a step under way."""
+        """Remove all sequences and abort a step in progress."""
 
     @abstractmethod
     def add_sequence(self, seq_id: int) -> None:
-        """A new, empty sequence. Raises: Trap V0702."""
+        """Add an empty sequence. Raises: Trap V0702."""
 
     @abstractmethod
     def remove_sequence(self, seq_id: int) -> None:
-        """Forget a sequence. Raises: Trap V0701."""
+        """Remove a sequence. Raises: Trap V0701."""
 
     @abstractmethod
     def fork_sequence(self, parent_id: int, child_id: int, position: int = -1) -> None:
-        """A new sequence that starts with the first `position` tokens of another (-1: all).
+        """Add a sequence that starts with the first `position` tokens of another one (-1: all).
 
         Raises: Trap V0701, V0702, V0703, V0704.
         """
 
     @abstractmethod
     def popn(self, seq_id: int, count: int) -> None:
-        """Forget a sequence's last tokens. Raises: Trap V0701, V0703."""
+        """Remove the last `count` tokens of a sequence. Raises: Trap V0701, V0703."""
 
     @abstractmethod
     def begin_forward(
         self, seq_ids: Sequence[int], lengths: Sequence[int], parents: Sequence[int] | None = None
     ) -> None:
-        """Open a step. `parents`: the token trees' parent pointers, one after the other.
+        """Begin a step. `parents` are the parent indices of the token trees, concatenated.
 
         Raises: Trap V0701, V0703, V0704, V0705, V0706.
         """
 
     @abstractmethod
     def end_forward(self) -> None:
-        """Close the step. Raises: Trap V0705."""
+        """End the step. Raises: Trap V0705."""
 
 
 def check_known(seq_id: int, known: Mapping[int, Any]) -> None:
-    """Raises: Trap V0701 for a sequence that does not exist."""
+    """Check that a sequence exists. Raises: Trap V0701 if not."""
     if seq_id not in known:
         raise Trap(V0701, f"there is no sequence {seq_id}", notes=_ids(known))
 
 
 def check_new(seq_id: int, known: Mapping[int, Any]) -> None:
-    """Raises: Trap V0702 for a sequence that exists."""
+    """Check that a sequence does not exist. Raises: Trap V0702 if it does."""
     if seq_id in known:
         raise Trap(V0702, f"sequence {seq_id} exists already")
 
@@ -73,7 +73,8 @@ def _ids(known: Mapping[int, Any]) -> list[str]:
 
 
 def check_batch(seq_ids: Sequence[int], lengths: Sequence[int], known: Mapping[int, Any]) -> None:
-    """Raises: Trap V0701 for an unknown id, V0703 for an id that comes twice, or a bad length."""
+    """Check the sequences of a step. Raises: Trap V0701 for an unknown id, V0703 for a repeated id or an
+    invalid length."""
     if len(seq_ids) != len(lengths):
         raise Trap(V0703, f"expected a length for each of {len(seq_ids)} sequences, got {len(lengths)}")
     if not seq_ids:
@@ -87,15 +88,19 @@ def check_batch(seq_ids: Sequence[int], lengths: Sequence[int], known: Mapping[i
 
 
 def check_count(seq_id: int, count: int, most: int, what: str) -> None:
-    """Raises: Trap V0703 for a count below 0 or above `most`; `what` it counts is named."""
+    """Check a count; `what` names it in the message. Raises: Trap V0703 for a count below 0 or above
+    `most`.
+    """
     if not 0 <= count <= most:
         raise Trap(V0703, f"sequence {seq_id}: expected {what} between 0 and {most}, got {count}")
 
 
 def check_tensor(what: str, value: Any, shape: Sequence[int | None], dtype: Any) -> Tensor:
-    """A compact tensor; None in `shape` is any size.
+    """Check that a value is a compact tensor of a shape and dtype, and return it. None in `shape` means any
+    size.
 
-    Raises: TrapTypeError V0402 for something else; TrapValueError V0708 for another shape, dtype or layout.
+    Raises: TrapTypeError V0402 if it is not a tensor; TrapValueError V0708 for another shape, dtype or
+    layout.
     """
     if not isinstance(value, Tensor):
         raise TrapTypeError(V0402, f"{what}: expected a tensor, got {type(value).__name__}")

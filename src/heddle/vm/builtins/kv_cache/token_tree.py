@@ -1,7 +1,7 @@
-"""Token trees: several continuations of one sequence, computed at once, of which one is accepted later
-(Miao et al. 2024, SpecInfer, section 4).
+"""Token trees: several possible continuations of one sequence, computed together; one of them is accepted
+later (Miao et al. 2024, SpecInfer, section 4).
 
-A tree is the list of its nodes' parents, in the order in which the tokens came; -1 is a root.
+A tree is the list of its nodes' parents, in the order in which the tokens were added; -1 is a root.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heddle.vm.codes import V0706
 
 
 class TokenTree:
-    """The nodes that a sequence has gathered and not yet committed."""
+    """The nodes of a sequence that are not committed yet."""
 
     def __init__(self, seq_id: int) -> None:
         self._seq_id = seq_id
@@ -24,7 +24,8 @@ class TokenTree:
         return len(self.parents)
 
     def extended(self, parents: Sequence[int]) -> TokenTree:
-        """With more nodes; their parents are numbered within the whole tree. Raises: Trap V0706."""
+        """Return the tree with more nodes. Their parents are numbered within the whole tree. Raises: Trap
+        V0706."""
         made = TokenTree(self._seq_id)
         made.parents, made.depths = list(self.parents), list(self.depths)
         for parent in parents:
@@ -41,11 +42,11 @@ class TokenTree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each node's parent is the one before it."""
+        """Whether the parent of each node is the node before it."""
         return all(parent == node - 1 for node, parent in enumerate(self.parents))
 
     def path(self, leaf: int) -> list[int]:
-        """The nodes from a root to `leaf`; none for -1. Raises: Trap V0706."""
+        """Return the nodes from a root to `leaf`; none for -1. Raises: Trap V0706."""
         if not -1 <= leaf < len(self.parents):
             raise Trap(
                 V0706,
@@ -58,7 +59,9 @@ class TokenTree:
         return found[::-1]
 
     def order(self) -> list[tuple[int, int]]:
-        """For each node the half-open interval of depth-first numbers of it and its descendants."""
+        """Return for each node the half-open interval of depth-first numbers of the node and its
+        descendants.
+        """
         count = len(self.parents)
         sizes = [1] * count
         for node in range(count - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Regular expressions in RE2's language, matched in time that grows linearly with the text."""
+"""Regular expressions in RE2's syntax. Matching time grows linearly with the length of the text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sets of characters as rising, disjoint ranges of code points (first, last)."""
+"""Sets of characters, as sorted disjoint ranges (first, last) of code points."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ POSIX: dict[str, Ranges] = {
     "xdigit": ((48, 57), (65, 70), (97, 102)),
 }
 _CATEGORIES = {"L": "ultmo", "M": "nce", "N": "dlo", "P": "cdseifo", "S": "mcko", "Z": "slp", "C": "cfos"}
-"""The groups of general categories, and the second letters of those in each."""
+"""The groups of Unicode general categories, and the second letters of the categories in each."""
 _LAST_WITH_CASE = 0x1FFFF
 _NOT_FOLDED = frozenset((0x130, 0x131))
-"""The dotted and the dotless I of Turkish have no other case in simple folding."""
+"""The dotted and the dotless I of Turkish. Simple case folding does not map them to another character."""
 
 
 def union(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -61,8 +61,8 @@ def complement(ranges: Ranges) -> Ranges:
 
 @cache
 def category(name: str) -> Ranges | None:
-    """The characters of a general category of Unicode, or of a group of them, as `L`; `Any` for all. None for
-    another name."""
+    """Return the characters of a Unicode general category, of a group of categories such as `L`, or of `Any`.
+    None for another name."""
     if name == "Any":
         return ALL
     if len(name) not in (1, 2) or name[0] not in _CATEGORIES or name[1:] not in _CATEGORIES[name[0]]:
@@ -74,7 +74,7 @@ def category(name: str) -> Ranges | None:
 
 @cache
 def _orbits() -> dict[int, tuple[int, ...]]:
-    """Character → all that differ from it in case alone; only those that have any."""
+    """Return, for each character that has case variants, those variants."""
     groups: dict[int, set[int]] = {}
     for code in range(_LAST_WITH_CASE + 1):
         char = chr(code)
@@ -87,7 +87,7 @@ def _orbits() -> dict[int, tuple[int, ...]]:
 
 @lru_cache(maxsize=256)
 def folded(ranges: Ranges) -> Ranges:
-    """The set with what differs from its members in case alone."""
+    """Return the set together with all case variants of its members."""
     begins = [first for first, _ in ranges]
     more = []
     for code, group in _orbits().items():

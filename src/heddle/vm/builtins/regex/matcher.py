@@ -1,11 +1,12 @@
-"""Full matches by an automaton that is made while it is needed.
+"""Full matches by a lazily built deterministic automaton.
 
-A pattern becomes a program of at most `MAX_STEPS` steps, as Thompson's: characters, forks, places. Where a
-text is at is the set of steps that wait for a character; each set is a state, and what it becomes by a class
-of characters is computed once and kept. Characters that no set of the pattern tells apart are one class.
+A pattern is compiled to a program of at most `MAX_STEPS` steps, as in Thompson's construction: character
+sets, forks and anchors. The position in the program is the set of steps that wait for a character. Each such
+set is a state of the automaton. Its transition on a class of characters is computed once and cached.
+Characters that no set of the pattern distinguishes form one class.
 
-A character costs a look into a table, or at most one visit of each step; states are dropped when there are
-too many. So time grows linearly with the text and memory is bounded, whatever pattern and text are.
+One character costs a table lookup or at most one visit of each step. If there are too many states, the cache
+is cleared. So time is linear in the text and memory is bounded, for every pattern and text.
 
 **Source**: Thompson, Regular Expression Search Algorithm, CACM 11(6), 1968; Cox, Regular Expression Matching
 in the Wild, 2010.
@@ -33,12 +34,13 @@ from heddle.vm.builtins.regex.parse import (
 
 MAX_STEPS = 10_000
 MAX_KEPT = 1_000_000
-"""Steps in all states that are kept, and characters whose class is."""
+"""The limit on the steps in all cached states, and on the characters whose class is cached."""
 
 
 @dataclass
 class _Program:
-    """Each step is a set of characters, a place, or the steps that it forks to; the last is the match."""
+    """A compiled pattern. Each step is a set of characters, an anchor, or a fork (the steps that it goes to).
+    The last step is the match."""
 
     steps: list[Ranges | Place | list[int]] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
@@ -51,7 +53,7 @@ class _Program:
         return len(self.steps) - 1
 
     def emit(self, node: Node) -> None:
-        """The steps of a node; a match of it goes on behind them."""
+        """Emit the steps of a node. After a match of the node, execution continues behind them."""
         if isinstance(node, Chars):
             self.add("chars", node.ranges)
         elif isinstance(node, At):
@@ -77,11 +79,11 @@ class _Program:
             end.append(len(self.steps))
 
     def _emit_repeat(self, node: Repeat) -> None:
-        """x{2,4} is x x (x (x)?)?, x{2,} is x x x*."""
+        """Emit a repetition: x{2,4} is x x (x (x)?)?, and x{2,} is x x x*."""
         for _ in range(node.least):
             self.add(
                 "fork", [len(self.steps) + 1]
-            )  # empty items count too: the program's size bounds the work
+            )  # empty items count too, because the program's size bounds the work
             self.emit(node.item)
         if node.most is None:
             begin, fork = len(self.steps), [len(self.steps) + 1]
@@ -100,7 +102,9 @@ class _Program:
 
 
 class _State:
-    """The steps that wait, what kind of character came before, and what each class of characters leads to."""
+    """A state: the waiting steps, the kind of the previous character, and the transitions by character
+    class.
+    """
 
     __slots__ = ("before", "follows", "is_end", "waiting")
 
@@ -111,7 +115,7 @@ class _State:
 
 
 class Matcher:
-    """A pattern that is ready: `fullmatch(text)`. Threads may share it."""
+    """A compiled pattern with the method `fullmatch(text)`. Threads may share it."""
 
     def __init__(self, pattern: str) -> None:
         program = _Program()
@@ -147,14 +151,14 @@ class Matcher:
         return number
 
     def _kind_of_class(self, number: int) -> str:
-        """What places ask of a character: newline, word or other."""
+        """Return what anchors need to know about a character: newline, word or other."""
         code = self._borders[number - 1] if number else 0
         if code == 10:
             return "newline"
         return "word" if any(first <= code <= last for first, last in charsets.WORDS) else "other"
 
     def _step(self, state: _State, number: int) -> _State:
-        """What a state becomes by a class of characters."""
+        """Return the successor of a state on a class of characters."""
         kind = self._kind_of_class(number) if self._has_places else ""
         reached = self._closure(state, kind)
         waiting = frozenset(
@@ -175,7 +179,9 @@ class Matcher:
         return found
 
     def _closure(self, state: _State, after: str) -> set[int]:
-        """All steps that are reached without a character, where one of kind `after` comes next."""
+        """Return all steps that are reachable without a character, if the next character is of kind
+        `after`.
+        """
         seen, pending = set(state.waiting), list(state.waiting)
         while pending:
             step = pending.pop()
@@ -204,7 +210,8 @@ def _holds(place: Place, before: str, after: str) -> bool:
 
 
 def _classes(program: _Program, has_places: bool) -> tuple[list[int], dict[int, frozenset[int]]]:
-    """Where classes of characters begin, from the second on, and the classes of each step with characters."""
+    """Return the first code points of the character classes, from the second class on, and the classes of
+    each step with characters."""
     sets = {step: what for step, what in enumerate(program.steps) if program.kinds[step] == "chars"}
     distinct = {*sets.values(), *((charsets.WORDS, charsets.NEWLINE) if has_places else ())}
     edges = {edge for ranges in distinct for first, last in ranges for edge in (first, last + 1)}
@@ -222,5 +229,5 @@ def _classes(program: _Program, has_places: bool) -> tuple[list[int], dict[int, 
 
 @lru_cache(maxsize=64)
 def compile_pattern(pattern: str) -> Matcher:
-    """A matcher of a pattern. Raises: PatternError for one that is malformed, or too large."""
+    """Compile a pattern. Raises: PatternError if it is malformed or too large."""
     return Matcher(pattern)

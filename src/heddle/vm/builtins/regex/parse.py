@@ -1,12 +1,12 @@
-"""The language of RE2 as a tree.
+"""Parse the syntax of RE2 to a tree.
 
     re   = cat { "|" cat }
     cat  = { item [ "*" | "+" | "?" | "{n}" | "{n,}" | "{n,m}" [ "?" ] ] }
     item = char | "." | class | "(" ... ")" | "^" "$" "\\b" "\\B" "\\A" "\\z"
 
-What needs memory of what was matched (backreferences, looking around) is no part of it: whether a text
-matches is decided in one pass. Names and numbers of groups, and whether repetitions are lazy, make no
-difference to a full match; they are read and left out.
+Backreferences and lookaround are not supported: they need memory of what was matched, and matching is one
+pass. Group names and numbers, and whether repetitions are lazy, make no difference to a full match; they are
+parsed and ignored.
 
 **Source**: https://github.com/google/re2/wiki/Syntax
 """
@@ -21,7 +21,7 @@ from heddle.vm.builtins.regex import charsets
 from heddle.vm.builtins.regex.charsets import Ranges
 
 MAX_REPEAT = 1000
-"""The largest count of a repetition, and the largest product of counts inside each other."""
+"""The largest repetition count, and the largest product of nested repetition counts."""
 MAX_DEPTH = 100
 MAX_PATTERN = 1 << 16
 
@@ -31,7 +31,7 @@ class PatternError(ValueError):
 
 
 class Place(Enum):
-    """What an empty match asks of the place that it is at."""
+    """Anchors: conditions on the position of an empty match."""
 
     TEXT_BEGIN = "\\A"
     TEXT_END = "\\z"
@@ -43,36 +43,36 @@ class Place(Enum):
 
 @frozen
 class Chars:
-    """One character of a set; no text matches the empty set."""
+    """One character of a set. The empty set matches nothing."""
 
     ranges: Ranges
 
 
 @frozen
 class At:
-    """Nothing, at such a place."""
+    """An empty match at a position that satisfies an anchor."""
 
     place: Place
 
 
 @frozen
 class Sequence:
-    """One after the other."""
+    """A concatenation."""
 
     items: tuple[Node, ...]
 
 
 @frozen
 class Choice:
-    """One of them."""
+    """An alternation."""
 
     items: tuple[Node, ...]
 
 
 @frozen
 class Repeat:
-    """`least` to `most` times; any number from `least` on where `most` is None. `product` is the largest
-    product of counts in it."""
+    """A repetition, `least` to `most` times (None: unbounded). `product` is the largest product of nested
+    counts in it."""
 
     item: Node
     least: int
@@ -143,12 +143,13 @@ class _Parser:
             item = self._item()
             if item is not None:
                 items.append(self._repeated(item))
-            elif items:  # flags for what follows; a repetition behind them is of what stands before them
+            elif items:  # flags for what follows; a repetition here belongs to the item before the flags
                 items.append(self._repeated(items.pop()))
         return items[0] if len(items) == 1 else Sequence(tuple(items))
 
     def _quoted(self) -> list[Node]:
-        """What stands between \\Q and \\E, or the end; a repetition after it is of the last character."""
+        """Parse the text between \\Q and \\E, or up to the end. A repetition after it applies to the last
+        character."""
         end = self._text.find("\\E", self._at)
         literal = self._text[self._at : end if end >= 0 else len(self._text)]
         self._at = end + 2 if end >= 0 else len(self._text)
@@ -156,7 +157,7 @@ class _Parser:
         return [*items[:-1], self._repeated(items[-1])] if items else []
 
     def _count(self) -> tuple[int, int | None] | None:
-        """A repetition that stands here."""
+        """Parse a repetition at the current position, if there is one."""
         for sign, counts in {"*": (0, None), "+": (1, None), "?": (0, 1)}.items():
             if self._takes(sign):
                 self._takes("?")
@@ -235,7 +236,7 @@ class _Parser:
         return made
 
     def _escaped(self) -> int:
-        """The character after a backslash."""
+        """Parse the character after a backslash."""
         begin, char = self._at - 1, self._next()
         if char in _ESCAPED:
             return _ESCAPED[char]
@@ -270,7 +271,7 @@ class _Parser:
     # ---- classes
 
     def _escaped_class(self) -> Ranges | None:
-        """A class that is written as an escape, or nothing. A backslash was read."""
+        """Parse a class that is written as an escape; None if there is none. The backslash has been read."""
         char = self._peek()
         if char and char.lower() in _PERL:
             self._at += 1
@@ -353,5 +354,5 @@ def _product(node: Node) -> int:
 
 
 def parse(pattern: str) -> Node:
-    """The tree of a pattern. Raises: PatternError."""
+    """Parse a pattern. Raises: PatternError."""
     return _Parser(pattern).parse()
