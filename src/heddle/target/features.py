@@ -65,9 +65,11 @@ def implied_features(triple: str, cpu: str) -> tuple[str, ...]:
 
 
 def vector_bits(triple: str, features: frozenset[str]) -> int:
-    """Return the width of a vector register in bits: 512, 256 or 128. A processor without vectors counts as one
-    of 64 bits, the width of its registers. The schedule rules then take two elements of 32 bits at a time, and
-    LLVM emits them one by one."""
+    """Return the width of a vector register in bits: 512, 256 or 128.
+
+    A processor without vectors gets 64, the width of its registers. The schedule rules then take two elements
+    of 32 bits at a time, and LLVM emits them one by one.
+    """
     if triple.startswith(("x86_64", "amd64", "i686")):
         return 512 if "avx512f" in features else 256 if "avx" in features else 128
     if triple.startswith(("aarch64", "arm64", "wasm")) or "neon" in features:

@@ -23,8 +23,8 @@ def _num_lines(pooled: int, ratio: int) -> int:
 
 @pytest.mark.parametrize(("pooled", "ratio"), [(7, 2), (7, 4), (5, 3), (14, 2), (2, 1)])
 def test_code_does_not_grow_with_bins_and_samples(pooled: int, ratio: int) -> None:
-    """The tables of places are memory. In registers, all loops over bins and samples would be unrolled: minutes
-    in LLVM."""
+    """The tables of places are memory. For tables in registers, all loops over bins and samples would be
+    unrolled, which takes LLVM minutes."""
     assert _num_lines(pooled, ratio) <= 1.1 * _num_lines(64, 16)
 
 
