@@ -1,6 +1,7 @@
 """Which tests run, and how. Without `--all`, tests that are in `costs.toml` run with as many cases as fit the
 budget of time that it states, and those that are marked `long` not at all; all others, and those marked
-`whole`, run with all their cases. `--turn N` takes other cases. `--all --record-costs` writes the table anew.
+`whole`, run with all their cases. `--turn N` takes other cases, `--budget S` more or fewer of them. `--all
+--record-costs` writes the table anew.
 
 Every test sees the operators declared, as users of the package do. A schedule rule that fails is an error
 here, also in processes that tests start: for users it gives way to the next. Property tests have few,
@@ -16,6 +17,7 @@ import shutil
 import signal
 import sys
 import tempfile
+from dataclasses import replace
 
 import pytest
 
@@ -51,6 +53,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--turn", type=int, default=0, metavar="N", help="which of the cases: others for each number"
     )
     parser.addoption(
+        "--budget",
+        type=float,
+        default=None,
+        metavar="S",
+        help="seconds of a core that the run may take, in place of those in tests/costs.toml",
+    )
+    parser.addoption(
         "--record-costs",
         action="store_true",
         help="write what the tests of this run took into tests/costs.toml",
@@ -69,7 +78,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     is_chosen = config.getoption("keyword") or any("::" in arg for arg in config.args)
     if config.getoption("--all") or config.getoption("--update") or is_chosen:
         return
-    choice = choose(items, read_costs(), config.getoption("--turn"))
+    costs, budget_s = read_costs(), config.getoption("--budget")
+    if budget_s is not None:
+        costs = replace(costs, budget_s=budget_s)
+    choice = choose(items, costs, config.getoption("--turn"))
     left_out = set(items) - set(choice.kept)
     if left_out:
         config.hook.pytest_deselected(items=list(left_out))

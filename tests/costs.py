@@ -91,7 +91,7 @@ def choose(items: Sequence[pytest.Item], costs: Costs, turn: int) -> Choice:
     left_out = len(items) - len(kept)
     line = (
         f"{left_out} of {len(items)} cases are left out: what runs takes about {taken_s:.0f} s of a core "
-        f"by tests/costs.toml; --turn N takes other cases, --all takes all"
+        f"by tests/costs.toml; --turn N takes other cases, --budget S more, --all takes all"
         if left_out
         else ""
     )
