@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import subprocess
 import sys
@@ -180,6 +181,7 @@ def @main(%n: int32) { @even(%n, 0) }""")
         vm = machine(mod)
     assert vm["main"](number(2000)).numpy() == 1000
     pool = allocator_for(heddle.cpu())
+    gc.collect()  # what earlier tests left would be given back meanwhile
     in_use = pool.books.bytes_in_use
     tracemalloc.start()
     try:
