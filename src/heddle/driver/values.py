@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from heddle.driver.codes import D0204
-from heddle.runtime.shape import Array, Shape, Texts, TextTensor
+from heddle.runtime.shape import Array, Shape, Texts
 from heddle.runtime.tensor import Tensor, refuse_masked, tensor
 from heddle.support.diagnostics import UsageError
-from heddle.vm.builtins.strings import texts_of
+from heddle.vm.builtins.strings import made_of, texts_of
 
 
 def as_argument(value: Any) -> Any:
@@ -23,7 +23,7 @@ def as_argument(value: Any) -> Any:
         return Array(as_argument(item) for item in value)
     if isinstance(value, np.ndarray) and value.dtype.kind in "OUT":
         refuse_masked(value)
-        return TextTensor((Shape(value.shape), Texts(map(str, value.reshape(-1).tolist()))))
+        return made_of(value)
     return value if value is None else tensor(value)
 
 

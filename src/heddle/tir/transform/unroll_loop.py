@@ -24,7 +24,7 @@ from heddle.ir.visitor import walk
 from heddle.prim.nodes import IntImm, Var
 from heddle.prim.ops import const
 from heddle.support.frozen import frozen
-from heddle.tir.allocation import MAX_STACK_BYTES, STORAGE, size_bytes
+from heddle.tir.allocation import MAX_STACK_BYTES, is_on_stack, size_bytes
 from heddle.tir.analysis.blocks import child_stmts, walk_stmts
 from heddle.tir.fresh_definitions import definitions, with_fresh_definitions
 from heddle.tir.nodes import AllocBuffer, BufferLoad, BufferStore, For, ForKind, PrimFunc, Stmt, seq
@@ -62,7 +62,7 @@ class UnrollLoop(FunctionPass):
 
 def _is_register_buffer(alloc: AllocBuffer) -> bool:
     size = size_bytes(alloc.buffer)
-    if size is None or size > MAX_STACK_BYTES or alloc.annotations.get(STORAGE) == "workspace":
+    if size is None or not is_on_stack(alloc):
         return False
     return size <= (MAX_STACK_BYTES if alloc.buffer.scope == "local" else MAX_REGISTER_BUFFER_BYTES)
 

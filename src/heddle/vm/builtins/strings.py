@@ -48,9 +48,9 @@ def texts_of(value: Any) -> TextArray:
     return made.reshape(shape)
 
 
-def made_of(texts: TextArray) -> TextTensor:
-    """Return the runtime value of an array of strings."""
-    return _value(texts.shape, texts.reshape(-1).tolist())
+def made_of(texts: np.ndarray[Any, Any]) -> TextTensor:
+    """Return the runtime value of an array of strings, or of other elements, whose `str` it takes."""
+    return _value(texts.shape, map(str, texts.reshape(-1).tolist()))
 
 
 def _value(shape: Sequence[int], texts: Iterable[str]) -> TextTensor:

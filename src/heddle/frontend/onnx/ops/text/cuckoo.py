@@ -31,7 +31,8 @@ class CuckooTable:
 
 
 def cuckoo_table(keys: Numbers) -> CuckooTable:
-    """A table of distinct keys (n,), half of whose slots or more are free. The same for the same keys."""
+    """A table of distinct keys (n,), at least three quarters of whose slots are free. It depends on the keys
+    alone."""
     rng = np.random.default_rng(0)
     for attempt in count():
         bits = max(1, (2 * len(keys) - 1).bit_length()) + attempt // _MOST_TRIES

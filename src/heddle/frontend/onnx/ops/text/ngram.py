@@ -18,7 +18,7 @@ import numpy as np
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.ml.label_encoder import place_of
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
-from heddle.frontend.onnx.ops.text.cuckoo import cuckoo_table
+from heddle.frontend.onnx.ops.text.cuckoo import CuckooTable, cuckoo_table
 from heddle.frontend.onnx.ops.text.strings import ndim_of
 from heddle.frontend.onnx.registry import converts
 from heddle.ir.expr import Expr
@@ -80,13 +80,13 @@ def _numbers(ctx: NodeContext, words: np.ndarray[Any, Any]) -> tuple[Expr, int]:
     if words.dtype == object:
         found = ctx.importer.tensor_of(place_of(ctx, words))
     else:
-        found = _search(ctx, ctx.astype(ctx.tensor(0), "int64"), words)
+        found = _search(ctx, ctx.astype(ctx.tensor(0), "int64"), words, cuckoo_table(words))
     return ctx.call("expand_dims", found, axis=(0,)) if rank == 1 else found, rank
 
 
-def _search(ctx: NodeContext, x: Expr, keys: Numbers) -> Expr:
-    """The place of each element in a list of distinct keys, len(keys) for one that is none: int64."""
-    table = cuckoo_table(keys)
+def _search(ctx: NodeContext, x: Expr, keys: Numbers, table: CuckooTable) -> Expr:
+    """The place of each element in a list of distinct keys, whose table is given; len(keys) for one that is
+    none: int64."""
     own = np.append(keys, 0)
     found: Expr = ctx.const(len(keys), "int64")
     for factor, places in zip(table.factors, table.places, strict=True):
@@ -180,7 +180,8 @@ def _by_lookup(ctx: NodeContext, x: Expr, grams: list[_Grams], num_words: int, s
     """The counts (n, size). One column more takes what is no n-gram."""
     columns = []
     for some in grams:
-        columns += [_columns(ctx, rows, some, num_words, size) for rows in _rows(ctx, x, some)]
+        tables = _tables(some, num_words, size)
+        columns += [_columns(ctx, rows, tables, num_words) for rows in _rows(ctx, x, some)]
     at = columns[0] if len(columns) == 1 else ctx.call("concat", tuple(columns), axis=1)
     zeros = ctx.call("zeros", (ctx.dims_of(x)[0], size + 1), dtype="float32")
     ones = ctx.call("ones", ctx.dims_of(at), dtype="float32")
@@ -188,17 +189,33 @@ def _by_lookup(ctx: NodeContext, x: Expr, grams: list[_Grams], num_words: int, s
     return slice_of(ctx, counts, [1], [constant(0, "int64")], [constant(size, "int64")], [1])
 
 
-def _columns(ctx: NodeContext, rows: list[Expr], grams: _Grams, num_words: int, size: int) -> Expr:
-    """The column of the n-gram that begins at each place, `size` where none does."""
-    keys, known = np.unique(grams.words[:, 0], return_inverse=True)
-    found = _search(ctx, rows[0], keys)
-    for row, words in zip(rows[1:], grams.words.T[1:], strict=True):
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """How n-grams of one length are found. `steps`: for each word after the first, the keys of the words so
+    far, and their hash table. `columns`: the column for each number of a last key (of a word, where n-grams
+    have one); the last entry is for what is no n-gram."""
+
+    steps: list[tuple[Numbers, CuckooTable]]
+    columns: Numbers
+
+
+def _tables(grams: _Grams, num_words: int, size: int) -> _Tables:
+    steps, known, count = [], grams.words[:, 0], num_words
+    for words in grams.words.T[1:]:
         keys, known = np.unique(known * (num_words + 1) + words, return_inverse=True)
-        row = ctx.call("add", ctx.call("multiply", found, ctx.const(num_words + 1, "int64")), row)
-        found = _search(ctx, row, keys)
-    columns = np.full(len(grams.words) + 1, size, np.int64)
+        steps.append((keys, cuckoo_table(keys)))
+        count = len(keys)
+    columns = np.full(count + 1, size, np.int64)
     columns[known] = grams.columns
-    return _at(ctx, columns, found)
+    return _Tables(steps, columns)
+
+
+def _columns(ctx: NodeContext, rows: list[Expr], tables: _Tables, num_words: int) -> Expr:
+    """The column of the n-gram that begins at each place, `size` where none does."""
+    found, base = rows[0], ctx.const(num_words + 1, "int64")
+    for row, (keys, table) in zip(rows[1:], tables.steps, strict=True):
+        found = _search(ctx, ctx.call("add", ctx.call("multiply", found, base), row), keys, table)
+    return _at(ctx, tables.columns, found)
 
 
 def _weighted(ctx: NodeContext, counts: Expr, mode: str) -> Expr:
