@@ -6,7 +6,7 @@ WORKERS := $(shell $(PYTHON) -c "import importlib.util as u; print('-n 2' if u.f
 # Options of the benchmarks, as in `make bench BENCH="--workloads bert-* --threads 1"`.
 BENCH ?=
 
-.PHONY: check lint test bench docs docs-site first-hour native web
+.PHONY: check lint test bench docs docs-site page-pictures first-hour native web
 
 check: lint
 	$(PYTHON) -m pytest $(WORKERS) tests/arch tests/facade
@@ -30,6 +30,10 @@ docs:
 # The documentation site, in build/site/html. It needs the extra `docs`.
 docs-site:
 	$(PYTHON) -m tools.site
+
+# The pictures of docs/inspect-html.md. It needs Chromium and chromedriver.
+page-pictures:
+	$(PYTHON) -m tools.page_pictures
 
 # The first commands of three users, in new virtual environments, and the page of what they print.
 first-hour:

@@ -1,6 +1,8 @@
 """Requests from many threads: `heddle.Session` beside ONNX Runtime's session, in turn, in one process.
 
-python -m benchmarks.serving bert resnet18 --clients 1,8,64 --threads 2
+python -m benchmarks.serving bert-32 resnet50 --clients 1,8,64 --threads 2
+
+Names are workloads (`python -m benchmarks --list`) or networks (`python -m benchmarks.zoo --list`).
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ import numpy as np
 import onnxruntime
 
 import heddle
+from benchmarks import workloads
 from benchmarks.measure import relative_error
-from benchmarks.zoo.catalogue import chosen
+from benchmarks.zoo import catalogue
 from heddle.runtime.native.library import set_num_threads
 
 
@@ -38,22 +41,31 @@ def throughput(call: Callable[[], Any], num_clients: int, seconds: float) -> tup
     return len(latencies) / (time.perf_counter() - start), np.percentile(latencies, [50, 99])
 
 
+def model_and_request(name: str) -> tuple[str, list[np.ndarray]]:
+    """The file of a workload or of a network, and the arrays of its first request."""
+    if name in workloads.WORKLOADS:
+        (workload,) = workloads.chosen([name])
+        return str(workload.path()), workload.requests()[0]
+    (network,) = catalogue.chosen([name], "all")
+    return str(network.path()), network.arrays(network.sizes[0])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("networks", nargs="+", help="names of the zoo")
+    parser.add_argument("names", nargs="+", help="workloads, or networks of the zoo")
     parser.add_argument("--clients", default="1,8,64")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--repeat", type=int, default=2)
     options = parser.parse_args()
     set_num_threads(options.threads)
-    for network in chosen(options.networks, "all"):
-        path, arrays = str(network.path()), network.arrays(network.sizes[0])
+    for model in options.names:
+        path, arrays = model_and_request(model)
         ours = heddle.Session(path, num_machines=options.threads)
         how = onnxruntime.SessionOptions()
         how.intra_op_num_threads = options.threads
         peer = onnxruntime.InferenceSession(path, how, providers=["CPUExecutionProvider"])
-        given = dict(zip(network.inputs, arrays, strict=True))
+        given = {each.name: array for each, array in zip(peer.get_inputs(), arrays, strict=True)}
         calls = {"heddle": lambda: ours.run(*arrays), "onnxruntime": lambda: peer.run(None, given)}  # noqa: B023
         error = relative_error(list(calls["heddle"]().values()), calls["onnxruntime"]())
         for num_clients in map(int, options.clients.split(",")):
@@ -67,9 +79,7 @@ def main() -> None:
                 for name, (rate, (p50, p99)) in best.items()
             )
             ratio = best["heddle"][0] / best["onnxruntime"][0]
-            print(
-                f"{network.name}, {num_clients} clients: {ratio:.2f} ({text}; error {error:.1e})", flush=True
-            )
+            print(f"{model}, {num_clients} clients: {ratio:.2f} ({text}; error {error:.1e})", flush=True)
         ours.close()
 
 
