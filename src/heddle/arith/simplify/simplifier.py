@@ -24,6 +24,7 @@ from heddle.arith.simplify.division import floordiv_form, floormod_form
 from heddle.arith.simplify.joining import finish_form
 from heddle.arith.terms import is_index_dtype, summands
 from heddle.ir.node import map_children
+from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import (
     EQ,
     GE,
@@ -71,6 +72,8 @@ class Simplifier:
         self.know = know
         self.linear = linear
         self._scopes_left = MAX_SCOPES
+        self._is_in_select = False
+        """Whether a value of a `select` is looked at: it is computed whatever the condition is."""
 
     def _memo(self) -> dict[int, Any]:
         caches: Caches = self.know.caches
@@ -79,7 +82,10 @@ class Simplifier:
     def start(self, node: Any) -> Any:
         """`simplify` with MAX_SCOPES assumptions to spend."""
         self._scopes_left = MAX_SCOPES
-        return self.simplify(node)
+        was_in_select, self._is_in_select = self._is_in_select, False
+        made = self.simplify(node)
+        self._is_in_select = was_in_select
+        return made
 
     def simplify(self, node: Any) -> Any:
         """The simplified stored term of a stored term."""
@@ -280,8 +286,11 @@ class Simplifier:
         if isinstance(condition, IntImm):
             return self.simplify(parts[1] if condition.value else parts[2])
         if condition.dtype.lanes == 1:
+            was_in_select = self._is_in_select
+            self._is_in_select = was_in_select or isinstance(node, Select)
             on_true = self._under(condition, True, parts[1])
             on_false = self._under(condition, False, parts[2])
+            self._is_in_select = was_in_select
         else:
             on_true, on_false = self.simplify(parts[1]), self.simplify(parts[2])
         if on_true is on_false:
@@ -297,6 +306,8 @@ class Simplifier:
     def _call(self, node: Call) -> Any:
         if node.op.name == "tir.if_then_else":
             return self._choice(node)
+        if self._is_in_select and is_index_check(node):
+            return node  # made where the condition does not hold, too
         mapped = self.know.terms.intern(map_children(node, self._child))
         if node.op.name == "tir.likely" and isinstance(mapped.args[0], IntImm):
             return mapped.args[0]
