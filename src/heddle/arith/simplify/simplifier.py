@@ -81,11 +81,8 @@ class Simplifier:
 
     def start(self, node: Any) -> Any:
         """`simplify` with MAX_SCOPES assumptions to spend."""
-        self._scopes_left = MAX_SCOPES
-        was_in_select, self._is_in_select = self._is_in_select, False
-        made = self.simplify(node)
-        self._is_in_select = was_in_select
-        return made
+        self._scopes_left, self._is_in_select = MAX_SCOPES, False
+        return self.simplify(node)
 
     def simplify(self, node: Any) -> Any:
         """The simplified stored term of a stored term."""
