@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from heddle.arith import Analyzer
+from heddle.arith.broadcast import stretches_to
 from heddle.graph.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
 from heddle.graph.nodes import MatchCast, SeqExpr
 from heddle.graph.type_relations import (
@@ -45,7 +46,6 @@ from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, IRTypeError
-from heddle.topi.broadcast import stretches_to
 
 
 @dataclass(slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from heddle.arith.sizes import as_dim
 from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.gradient import known_dims
 from heddle.graph.op_builder import call_op
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.ir.types import Type
-from heddle.topi.dims import as_dim
 
 _SHAPED = {"reshape": "reshape", "broadcast": "broadcast_to", "sum": "collapse_sum_to"}
 

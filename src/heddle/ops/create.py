@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import as_dim
 from heddle.graph.codes import R0202
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
@@ -19,7 +20,6 @@ from heddle.prim.values import convert
 from heddle.runtime.dtype import DataType
 from heddle.topi import create as topi
 from heddle.topi import transform
-from heddle.topi.dims import as_dim
 
 _LAYOUT = Without("it has no data to lay out")
 _SHAPE = Input("shape", "shape", "the shape of the result")

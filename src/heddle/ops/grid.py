@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import product, simplified
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -15,7 +16,7 @@ from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import NO_PIXELS, computed_in, require_float, require_ndim, unknown_dims
 from heddle.prim.nodes import constant
 from heddle.topi import grid as topi
-from heddle.topi.dims import product, simplified, static
+from heddle.topi.dims import static
 from heddle.topi.image import METHODS
 
 _LAYOUT = Without("axes have fixed places")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import as_dim, product
 from heddle.graph.codes import R0202
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
@@ -19,7 +20,6 @@ from heddle.prim.ops import minimum
 from heddle.runtime.dtype import DataType
 from heddle.topi import index as topi
 from heddle.topi import scatter
-from heddle.topi.dims import as_dim, product
 
 LAYOUT = Without("axes are attributes")
 _MODES = ("fast", "wrap", "clip", "nan")

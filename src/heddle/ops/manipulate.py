@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import product, simplified
 from heddle.graph.codes import R0202
 from heddle.graph.infer import Inference
 from heddle.graph.op_builder import call_op
@@ -20,7 +21,6 @@ from heddle.ops.rules import axes_of, unknown_dims
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.topi import transform as topi
 from heddle.topi.broadcast import broadcast_to
-from heddle.topi.dims import product, simplified
 
 _X = Input("x", meaning="a tensor")
 _LAYOUT = Without("axes are attributes")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.broadcast import broadcast_dim
 from heddle.graph.codes import R0204
 from heddle.graph.infer import Inference
 from heddle.graph.types import UNKNOWN_NDIM, TensorType
@@ -15,7 +16,6 @@ from heddle.ir.types import Type
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.values import kind_of
 from heddle.runtime.dtype import DataType
-from heddle.topi.broadcast import broadcast_dim
 
 NO_PIXELS = "an image without elements cannot be {}"
 """Of operators that read images where their results have elements."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import simplified
 from heddle.graph.codes import R0204
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
@@ -16,7 +17,6 @@ from heddle.ops.rules import require_float, unknown_dims
 from heddle.prim.nodes import IntImm, constant
 from heddle.prim.ops import floordiv
 from heddle.topi import signal as topi
-from heddle.topi.dims import simplified
 
 _WIDTHS = (32, 64)
 

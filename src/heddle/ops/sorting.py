@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import product
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -16,7 +17,6 @@ from heddle.ops.rules import require_ndim, unknown_dims
 from heddle.runtime.dtype import DataType
 from heddle.topi import scan
 from heddle.topi import sorting as sort
-from heddle.topi.dims import product
 
 _DATA = Input("data", meaning="a tensor")
 _LAYOUT = Without("the axis is an attribute")

@@ -11,7 +11,6 @@ from the declarations. The rendered form is
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable
 from dataclasses import field, replace
@@ -181,7 +180,9 @@ class InternalError(HeddleError, RuntimeError):
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """The known name most like `name`, if one is near enough to suggest."""
-    found = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
+    from difflib import get_close_matches  # for errors alone
+
+    found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
 

@@ -5,7 +5,6 @@ Pygments colours it, which the extra `cli` brings; a text of ours reads like Pyt
 
 from __future__ import annotations
 
-import html
 import sys
 import warnings
 from importlib.util import find_spec
@@ -113,7 +112,9 @@ class Shown:
     def _repr_html_(self) -> str:
         text = self._shown_text()
         if find_spec("pygments") is None:
-            return f"<pre>{html.escape(text)}</pre>"
+            from html import escape  # its table of 2,200 names is for notebooks alone
+
+            return f"<pre>{escape(text)}</pre>"
         pygments = _pygments()
         made = pygments.formatters.HtmlFormatter(noclasses=True, style=_IN_NOTEBOOKS)
         return _highlighted(pygments, text, made)

@@ -3,9 +3,7 @@ symbolic.
 """
 
 from heddle.topi import image, nn
-from heddle.topi.broadcast import (
-    broadcast_to,
-)
+from heddle.topi.broadcast import broadcast_to
 from heddle.topi.contraction import (
     einsum,
 )

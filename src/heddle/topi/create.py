@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim, ceil_div, simplified
 from heddle.prim.intrinsics import ceil
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import all as all_of
@@ -16,7 +17,6 @@ from heddle.te.codes import E0104
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import Buffer, ForKind, Stmt
-from heddle.topi.dims import as_dim, ceil_div, simplified
 
 
 def full(shape: Sequence[Any], dtype: str, value: Any) -> te.Tensor:

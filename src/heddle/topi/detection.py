@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from heddle import te
+from heddle.arith.sizes import product
 from heddle.ir.node import Map
 from heddle.prim.checked_index import checked_index
 from heddle.prim.intrinsics import ceil, floor
@@ -18,7 +19,6 @@ from heddle.support.frozen import frozen
 from heddle.tir.allocation import STORAGE
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.nodes import AllocBuffer, Buffer, ForKind, Stmt, decl_buffer, seq
-from heddle.topi.dims import product
 from heddle.topi.loops import Cell, load, nest, on_threads, store
 
 _FLOAT = DataType("float32")

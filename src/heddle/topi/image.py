@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim, simplified
 from heddle.prim.intrinsics import ceil, floor
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
@@ -15,7 +16,6 @@ from heddle.support.diagnostics import IRTypeError
 from heddle.support.frozen import frozen
 from heddle.te.codes import E0104
 from heddle.tir.vector_math.build import clamped
-from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import positions, spatial_letters
 from heddle.topi.reduce import accumulator
 

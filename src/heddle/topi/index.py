@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.broadcast import broadcast_shape
+from heddle.arith.sizes import as_dim
 from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import FloatImm, PrimExpr, as_expr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum, select
-from heddle.topi.broadcast import broadcast_shape, read_broadcast
-from heddle.topi.dims import as_dim, positive_axis, static
+from heddle.topi.broadcast import read_broadcast
+from heddle.topi.dims import positive_axis, static
 from heddle.topi.transform import flatten
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from heddle.arith.sizes import product
 from heddle.ir.node import Map
 from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import cast, floordiv, floormod
@@ -21,7 +22,6 @@ from heddle.tir.nodes import (
     decl_buffer,
     seq,
 )
-from heddle.topi.dims import product
 
 
 def loop(

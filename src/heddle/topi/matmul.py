@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from heddle import te
+from heddle.arith.broadcast import broadcast_shape
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast
 from heddle.runtime.dtype import DataType
-from heddle.topi.broadcast import broadcast_shape, read_broadcast
+from heddle.topi.broadcast import read_broadcast
 from heddle.topi.reduce import accumulator, convert
 
 

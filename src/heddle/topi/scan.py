@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from heddle import te
+from heddle.arith.sizes import product
 from heddle.ir.node import Map
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, maximum, minimum
 from heddle.runtime.dtype import DataType
 from heddle.tir.allocation import STORAGE
 from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
-from heddle.topi.dims import positive_axis, product
+from heddle.topi.dims import positive_axis
 from heddle.topi.loops import Cell, load, loop, nest, on_threads, store
 from heddle.topi.reduce import accumulator
 from heddle.topi.transform import flatten

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.broadcast import broadcast_shape
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
-from heddle.topi.broadcast import broadcast_shape, read_broadcast
+from heddle.topi.broadcast import read_broadcast
 from heddle.topi.dims import positive_axis, static
 from heddle.topi.index import valid_position
 from heddle.topi.loops import copy_all, load, nest, store

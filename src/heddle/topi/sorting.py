@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from heddle import te
+from heddle.arith.sizes import as_dim
 from heddle.prim.intrinsics import isnan
 from heddle.prim.nodes import IntImm, Min, PrimExpr, constant
 from heddle.prim.ops import cast, equal, logical_and, logical_not, logical_or, minimum
 from heddle.prim.ops import less as less_than
 from heddle.tir.nodes import AllocBuffer, Buffer, IfThenElse, Stmt, While, decl_buffer, seq
-from heddle.topi.dims import as_dim, positive_axis
+from heddle.topi.dims import positive_axis
 from heddle.topi.index import element_of
 from heddle.topi.loops import Cell, load, loop, on_threads, store
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from heddle.arith.broadcast import broadcast_dim, same_dim
 from heddle.prim import ops
 from heddle.prim.nodes import SizeVar
-from heddle.topi.broadcast import broadcast_dim, same_dim
 
 n, m = SizeVar("n"), SizeVar("m")
 steps = ops.floordiv(n + 240, 320)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.arith.sizes import as_dim
 from heddle.graph.gradient import Cotangent, Step, Through, scalar
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import call_op
 from heddle.ir.expr import Tuple
 from heddle.ir.op_def import Without
-from heddle.topi.dims import as_dim
 
 
 def _softmax(step: Step) -> tuple[Cotangent, ...]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.arith.sizes import as_dim
 from heddle.graph.gradient import Cotangent, Step
 from heddle.ir.expr import Tuple, TupleGetItem
 from heddle.ir.op_def import Without
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import IntImm
-from heddle.topi.dims import as_dim
 
 CREATED = (
     "zeros",

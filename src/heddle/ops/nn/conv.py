@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import simplified
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -16,7 +17,6 @@ from heddle.ops.nn.window import checked_positions, layout_attrs, numpy_layout, 
 from heddle.ops.rules import computed_in, convolution_work, require_ndim, unknown_dims
 from heddle.prim.nodes import PrimExpr
 from heddle.runtime.dtype import DataType
-from heddle.topi.dims import simplified
 from heddle.topi.nn import convolution as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread, transposed_size
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import simplified
 from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
@@ -17,7 +18,6 @@ from heddle.prim.nodes import IntImm
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.values import convert
 from heddle.runtime.dtype import dtype_of
-from heddle.topi.dims import simplified
 from heddle.topi.nn import padding as topi
 
 _DATA = Input("data", meaning="a tensor")

@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim, simplified
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, if_then_else
 from heddle.runtime.dtype import DataType
-from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.window import output_size, pads, permuted, positions, spatial_letters, spread
 from heddle.topi.reduce import accumulator, convert
 

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import product
 from heddle.prim.intrinsics import isnan
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import all as all_of
@@ -38,7 +39,6 @@ from heddle.prim.ops import (
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import Buffer, ForKind, Stmt
-from heddle.topi.dims import product
 from heddle.topi.nn.window import output_size, spread
 
 LANES = 16

@@ -7,10 +7,11 @@ from functools import reduce
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import simplified
 from heddle.prim.intrinsics import exp, log, power, rsqrt, sqrt
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
 from heddle.prim.ops import add, all, cast, maximum, minimum, multiply, select
-from heddle.topi.dims import positive_axes, positive_axis, simplified
+from heddle.topi.dims import positive_axes, positive_axis
 from heddle.topi.reduce import accumulator, kept_index, mean_square, moments, moments_of, reduce_element
 
 

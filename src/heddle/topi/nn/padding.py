@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim, simplified
 from heddle.prim.nodes import PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import (
     cast,
@@ -21,7 +22,6 @@ from heddle.prim.ops import (
 )
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
-from heddle.topi.dims import as_dim, simplified
 from heddle.topi.nn.convolution import pad_axes
 
 MODES = ("constant", "reflect", "replicate", "edge", "circular", "wrap", "symmetric")

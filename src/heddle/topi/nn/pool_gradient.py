@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, if_then_else, maximum, select
-from heddle.topi.dims import as_dim
 from heddle.topi.nn.pooling import pool, window_count
 from heddle.topi.nn.window import pads, positions, spatial_letters, spread
 from heddle.topi.reduce import accumulator

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
+from heddle.arith.sizes import as_dim, ceil_div, simplified
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, ceildiv, if_then_else, maximum, min_value, minimum
-from heddle.topi.dims import as_dim, ceil_div, simplified
 from heddle.topi.nn.window import output_size, pads, positions, spatial_letters, spread, window_extent
 from heddle.topi.reduce import accumulator
 

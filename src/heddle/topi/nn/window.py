@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from heddle.arith.sizes import ceil_div, simplified
 from heddle.prim.nodes import PrimExpr, as_expr
 from heddle.prim.ops import minimum
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
-from heddle.topi.dims import ceil_div, simplified
 
 SPATIAL = "DHW"
 

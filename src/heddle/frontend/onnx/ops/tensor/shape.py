@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import reduce
 from math import prod
 
+from heddle.arith.broadcast import broadcast_dim, stretches_to
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import converts
@@ -15,7 +16,6 @@ from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant, is_const_int
-from heddle.topi.broadcast import broadcast_dim, stretches_to
 
 _ONE = constant(1, "int64")
 
