@@ -32,7 +32,6 @@ from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.along_rows import FEW_ROWS, AlongRows, size_of_few_rows
 from heddle.tir.schedule.rules.cpu import CPU_RULES
-from heddle.tir.schedule.rules.merged_axes import with_merged_axes
 from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
 from heddle.tir.schedule.rules.one_row import size_of_one_row
 from heddle.tir.schedule.rules.rule import ScheduleRule
@@ -91,7 +90,7 @@ class ApplyDefaultSchedule(FunctionPass):
 
     def _scheduled(self, func: PrimFunc, failed: list[str], begin: Begin = Schedule) -> Scheduled | None:
         for rule in self.rules:
-            made = self._over_fewer_axes(rule, func, failed, begin)
+            made = self._over_other_axes(rule, func, failed, begin)
             if made is not None:
                 return made
             plain = self._apply(rule, func, failed, begin)
@@ -99,12 +98,11 @@ class ApplyDefaultSchedule(FunctionPass):
                 return Scheduled(rule, func, plain, plain.func)
         return None
 
-    def _over_fewer_axes(
+    def _over_other_axes(
         self, rule: ScheduleRule, func: PrimFunc, failed: list[str], begin: Begin
     ) -> Scheduled | None:
-        """The function scheduled with one axis for those that lie side by side; None where the rule gains
-        nothing by that, or there are none."""
-        merged = with_merged_axes(func) if rule.gains_by_merging(Schedule(func)) else None
+        """The function scheduled over axes that suit the rule better; None where its own do."""
+        merged = rule.over_other_axes(func, self.target)
         made = None if merged is None else self._apply(rule, merged.func, failed, begin)
         if merged is None or made is None:
             return None

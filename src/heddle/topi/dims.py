@@ -1,4 +1,4 @@
-"""Axes, and positions in row-major order, of shapes whose sizes may be symbolic."""
+"""Axes of shapes whose sizes may be symbolic, and positions in reshaped tensors."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from heddle.arith.sizes import as_dim
+from heddle.arith.sizes import as_dim, ravel, unravel
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant, is_const_int
+from heddle.prim.nodes import IntImm, Mul, PrimExpr
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
 
@@ -40,24 +40,6 @@ def positive_axes(axes: Any, ndim: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise IRTypeError(E0104, f"an axis occurs twice in {list(given)}")
     return tuple(found)
-
-
-def ravel(index: Sequence[PrimExpr], shape: Sequence[PrimExpr]) -> PrimExpr:
-    """Return the row-major position of an index."""
-    flat = constant(0, "int64")
-    for position, dim in zip(index, shape, strict=True):
-        flat = flat * dim + position
-    return flat
-
-
-def unravel(flat: PrimExpr, shape: Sequence[PrimExpr]) -> list[PrimExpr]:
-    """Return the index of a row-major position. The first axis takes the remaining quotient."""
-    index: list[PrimExpr] = []
-    for size in reversed(shape[1:]):
-        dim = constant(1, size.dtype) if is_const_int(size, 0) else size  # an empty tensor has no positions
-        index.insert(0, flat % dim)
-        flat = flat // dim
-    return [flat, *index] if shape else []
 
 
 def reshaped_index(

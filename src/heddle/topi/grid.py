@@ -8,13 +8,12 @@ from functools import reduce
 from typing import Any
 
 from heddle import te
-from heddle.arith.sizes import as_dim
+from heddle.arith.sizes import as_dim, ravel
 from heddle.prim.intrinsics import floor, nearbyint, trunc
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, logical_or, maximum, minimum, select
 from heddle.runtime.dtype import DataType
-from heddle.topi.dims import ravel
 from heddle.topi.image import Resize
 from heddle.topi.reduce import accumulator, convert
 

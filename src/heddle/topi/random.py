@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
-from heddle.arith.sizes import as_dim
+from heddle.arith.sizes import as_dim, ravel
 from heddle.prim.intrinsics import cos, log, sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import bitwise_and, bitwise_or, bitwise_xor, cast, shift_left, shift_right
 from heddle.tir.builder import StmtBuilder
 from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import Buffer, ForKind, Stmt
-from heddle.topi.dims import ravel
 
 STEP = 0x9E3779B97F4A7C15
 FACTORS = (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from heddle import te
-from heddle.arith.sizes import product
+from heddle.arith.sizes import product, ravel
 from heddle.prim.intrinsics import sqrt
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, equal, logical_and, logical_or, max_value, min_value, select
 from heddle.runtime.dtype import DataType
 from heddle.tir.nodes import IterVar
-from heddle.topi.dims import positive_axes, positive_axis, ravel
+from heddle.topi.dims import positive_axes, positive_axis
 
 Axes = int | Sequence[int] | None
 Reducer = Callable[..., Any]

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 from heddle import te
-from heddle.arith.sizes import as_dim, ceil_div, product, simplified
+from heddle.arith.sizes import as_dim, ceil_div, product, simplified, unravel
 from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import all as all_of
@@ -15,7 +15,7 @@ from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, s
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
 from heddle.topi.choice import choice
-from heddle.topi.dims import positive_axes, positive_axis, reshaped_index, unravel
+from heddle.topi.dims import positive_axes, positive_axis, reshaped_index
 
 _HUGE, _NO_SIZE = 2**31 - 1, 2**62
 """A slice bound of at least the first number means the end of a symbolic axis, because exporters write the

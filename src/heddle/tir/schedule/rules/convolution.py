@@ -22,9 +22,10 @@ from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import ceildiv, floordiv, floormod, minimum
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
+from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.dot_product import DOT_PRODUCT
 from heddle.tir.grain import grain_of
-from heddle.tir.nodes import Buffer
+from heddle.tir.nodes import Buffer, PrimFunc
 from heddle.tir.schedule.channels import GROUPS, SUMMED_CHANNELS, group_end, group_start
 from heddle.tir.schedule.rules.convolution_tile import (
     Convolution,
@@ -32,10 +33,13 @@ from heddle.tir.schedule.rules.convolution_tile import (
     choose_tile,
     find_convolution,
     is_depthwise,
+    row_length,
     tile_cost,
     weight_blocks,
 )
 from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.merged_axes import MergedAxes
+from heddle.tir.schedule.rules.pixel_rows import with_rows_of
 from heddle.tir.schedule.rules.ragged_tiles import Tiles, joined, ragged_tiles, tile_sizes
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
@@ -68,6 +72,13 @@ MAX_LINES = 16
 
 
 class ConvolutionRule(ScheduleRule):
+    def over_other_axes(self, func: PrimFunc, target: Target) -> MergedAxes | None:
+        """Single pixels are computed in rows of any length."""
+        blocks = plain_nests(func) or []
+        conv = find_convolution(blocks)
+        length = None if conv is None else row_length(conv, blocks, target)
+        return None if length is None else with_rows_of(func, length)
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         blocks = [block_of(sch, handle) for handle in sch.blocks()]
         conv = find_convolution(blocks)

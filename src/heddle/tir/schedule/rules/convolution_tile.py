@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from math import gcd
 
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, IntImm, Mul, PrimExpr, Var
+from heddle.prim.nodes import Add, FloorDiv, IntImm, Mul, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.target import Target
@@ -19,8 +21,9 @@ from heddle.tir.schedule.rules.transpose import transposed_axes
 
 SPATIAL_NDIMS = (2, 3)
 """Images and volumes."""
-OVERLAP_COST = 0.03
-"""What tiles that overlap have to gain, as a share of the peak, over those that do not."""
+OVERLAP_COST, FEW_TILES = 0.03, 4
+"""What tiles that overlap have to gain, as a share of the peak, over those that do not, where a row has a few
+of them; less where it has more."""
 TURNED_COST = 0.5
 """What is lost, over its pixels, where a tile goes to memory along pixels: for each channel it fills a part
 of a cache's line, of which the next tile needs the rest."""
@@ -29,7 +32,15 @@ FREE_WIDTH = 14
 FREE_WIDTHS = (*range(5, 17), 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112)
 """Widths of rows for which a tile is chosen that has to do for all."""
 L2_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 64, 16
-"""What the second and the third cache give a core."""
+"""What the second and the third cache give a core with vectors of 64 bytes."""
+LOADS_PER_CYCLE = 2.0
+NARROW_L2_BYTES_PER_CYCLE, NARROW_LOADS_PER_CYCLE = 16, 1.5
+"""The same of cores with narrower vectors while they multiply, measured on Zen 3: less than it can do at
+best."""
+SHORTEST_ROW, LONGEST_ROW = 24, 512
+"""Where rows may have any length. Each costs something, and threads share them."""
+ROW_GAIN = 0.01
+"""What longer rows have to gain, as a share of the peak."""
 
 
 @frozen
@@ -138,24 +149,87 @@ class ConvolutionTile:
 def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> ConvolutionTile | None:
     """The register tile that keeps the multipliers busiest; None for what this rule does not take. `blocks`
     are those of the whole function."""
-    width, channel_blocks = conv.extent(conv.spatial[-1]), conv.extent(conv.c)
-    if conv.lane is None or channel_blocks is None:
+    vectors, width = _most_vectors(conv), conv.extent(conv.spatial[-1])
+    if vectors is None or width == 0:
         return None
-    if conv.lane in free_vars(*conv.data.indices) and not is_depthwise(conv):
-        return None
-    vectors = 1 if is_depthwise(conv) else gcd(channel_blocks, *_group_sizes(conv))
     if width is None:
         tiles = _tiles(FREE_WIDTH, vectors, target)
         has_one_row = all(conv.extent(var) == 1 for var in conv.spatial[:-1])
         # Of one row, threads share tiles of channels alone: there shall be many. Pixels that are turned lie
         # side by side in memory: a tile shall have many.
         if has_one_row or _is_turned(conv, blocks):
-            return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+            return max(tiles, key=lambda tile: _score(tile, plain_cost(tile.vectors, target)))
         return min(tiles, key=lambda tile: _free_cost(tile.pixels, tile_cost(conv, tile.vectors, target)))
+    scores = _scores_by_length(conv, blocks, target)
+    return scores[_best_length(scores, width)][1]
+
+
+def row_length(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
+    """How many pixels a row shall have, where that may be chosen, and is to be another number than now.
+    `blocks` as in `choose_tile`, which gives the tile for such rows."""
+    width = conv.extent(conv.spatial[-1])
+    if not width or _most_vectors(conv) is None:
+        return None
+    best = _best_length(_scores_by_length(conv, blocks, target), width)
+    return None if best == width else best
+
+
+def _most_vectors(conv: Convolution) -> int | None:
+    """The blocks of output channels that a tile has at most, and a multiple of those that it may have; None
+    for what this rule does not take."""
+    channel_blocks = conv.extent(conv.c)
+    if conv.lane is None or channel_blocks is None:
+        return None
+    if is_depthwise(conv):
+        return 1
+    return None if conv.lane in free_vars(*conv.data.indices) else gcd(channel_blocks, *_group_sizes(conv))
+
+
+def _scores_by_length(
+    conv: Convolution, blocks: Sequence[SBlock], target: Target
+) -> dict[int, tuple[float, ConvolutionTile]]:
+    """The best tile behind its score, for each length that rows may have, from the shortest on."""
+    height, width = (conv.extent(var) for var in conv.spatial[-2:])
+    assert width is not None
+    lengths = [width]
+    is_made_here = any(region.buffer is conv.data.buffer for block in blocks for region in block.writes)
+    if height is not None and reads_single_pixels(conv) and not (is_made_here or conv.block.annotations):
+        total = height * width
+        some = range(SHORTEST_ROW, min(total, LONGEST_ROW) + 1)
+        lengths = sorted({width, *(n for n in some if total % n == 0)})
     turned_cost = TURNED_COST if _is_turned(conv, blocks) else 0
-    return max(
-        _tiles(width, vectors, target),
-        key=lambda tile: _row_score(tile, width) - turned_cost / tile.pixels,
+    tiles = _tiles(max(lengths), _most_vectors(conv) or 1, target)
+    costs = {tile.vectors: tile_cost(conv, tile.vectors, target) for tile in tiles}
+    return {
+        length: max(
+            (
+                (_row_score(tile, length, costs[tile.vectors]) - turned_cost / tile.pixels, tile)
+                for tile in tiles
+                if tile.pixels <= length
+            ),
+            key=lambda pair: pair[0],
+        )
+        for length in lengths
+    }
+
+
+def _best_length(scores: dict[int, tuple[float, ConvolutionTile]], width: int) -> int:
+    """The rows that there are, or others that gain enough: threads share rows, so the shortest of them."""
+    enough = max(score for score, _ in scores.values()) - ROW_GAIN
+    return (
+        width
+        if scores[width][0] >= enough
+        else next(n for n, (score, _) in scores.items() if score >= enough)
+    )
+
+
+def reads_single_pixels(conv: Convolution) -> bool:
+    """Whether each pixel of the result is made of the pixel in its place."""
+    image, indices = tuple(conv.domain(var) for var in conv.spatial), conv.data.indices[2:]
+    taps = {axis.var for axis in conv.block.iter_vars if is_const_int(axis.dom.extent, 1)}
+    return structural_equal(conv.data.buffer.shape[2 : 2 + len(image)], image) and all(
+        index is var or (isinstance(index, Add) and index.a is var and index.b in taps)
+        for index, var in zip(indices, conv.spatial, strict=False)
     )
 
 
@@ -173,7 +247,7 @@ def _is_turned(conv: Convolution, blocks: Sequence[SBlock]) -> bool:
 def best_tile(pixels: int, vectors: int, target: Target) -> ConvolutionTile:
     """The best tile whose sides divide the given numbers."""
     tiles = [tile for tile in _tiles(pixels, vectors, target) if pixels % tile.pixels == 0]
-    return max(tiles, key=lambda tile: _score(tile.pixels, tile.vectors))
+    return max(tiles, key=lambda tile: _score(tile, TileCost(tile.vectors)))
 
 
 def _tiles(pixels: int, vectors: int, target: Target) -> list[ConvolutionTile]:
@@ -187,32 +261,47 @@ def _tiles(pixels: int, vectors: int, target: Target) -> list[ConvolutionTile]:
     ]
 
 
-def _row_score(tile: ConvolutionTile, width: int) -> float:
+def _row_score(tile: ConvolutionTile, width: int, cost: TileCost) -> float:
     """Of tiles that overlap, what they compute twice is lost."""
-    computed = -(-width // tile.pixels) * tile.pixels
-    return _score(tile.pixels, tile.vectors) * width / computed - (OVERLAP_COST if computed > width else 0)
+    count = -(-width // tile.pixels)
+    computed = count * tile.pixels
+    overlap_cost = OVERLAP_COST * min(1, FEW_TILES / count) if computed > width else 0
+    return _score(tile, cost) * width / computed - overlap_cost
 
 
 @frozen
 class TileCost:
-    """Cycles of a tile with so many `vectors`, by its pixels. The weights of a step take `weight_cycles` to
-    come, however few pixels they are for."""
+    """Cycles of a tile with so many `vectors`, by its pixels, for one input channel at one tap: two
+    multiply-adds a cycle, and `loads`; the sums of a tile must outnumber the multiplications under way. The
+    weights of a step take `weight_cycles` to come, however few pixels they are for."""
 
     vectors: int
     weight_cycles: float = 0.0
+    loads: float = LOADS_PER_CYCLE
 
     def __call__(self, pixels: int) -> float:
-        return max(_tile_cycles(pixels, self.vectors), self.weight_cycles) + 0.25
+        loads = (pixels + self.vectors + 1) / self.loads
+        return max(pixels * self.vectors / 2, loads, 4.0, self.weight_cycles) + 0.25
+
+
+def plain_cost(vectors: int, target: Target) -> TileCost:
+    """The cost of tiles whose weights are near."""
+    is_wide = target.vector_width_bits >= 512
+    return TileCost(vectors, loads=LOADS_PER_CYCLE if is_wide else NARROW_LOADS_PER_CYCLE)
 
 
 def tile_cost(conv: Convolution, vectors: int, target: Target) -> TileCost:
     """The cost of tiles of a convolution. All tiles of a row read the same weights, which come from the
-    second cache if they fit there."""
+    first cache that half of, or from the second that three quarters of hold them."""
     lanes = 1 if conv.lane is None else conv.extent(conv.lane) or 1
     step_bytes = vectors * lanes * conv.weights.dtype.itemsize
-    steps = constant_product([conv.extent(var) for var in conv.reduce]) or 1
-    fits = step_bytes * steps <= target.l2_cache_bytes * 3 // 4
-    return TileCost(vectors, step_bytes / (L2_BYTES_PER_CYCLE if fits else L3_BYTES_PER_CYCLE))
+    size = step_bytes * (constant_product([conv.extent(var) for var in conv.reduce]) or 1)
+    plain = plain_cost(vectors, target)
+    if size <= target.l1_cache_bytes // 2:
+        return plain
+    second = L2_BYTES_PER_CYCLE if target.vector_width_bits >= 512 else NARROW_L2_BYTES_PER_CYCLE
+    is_near = size <= target.l2_cache_bytes * 3 // 4
+    return replace(plain, weight_cycles=step_bytes / (second if is_near else L3_BYTES_PER_CYCLE))
 
 
 @cache
@@ -238,15 +327,10 @@ def _group_sizes(conv: Convolution) -> list[int]:
     return sizes or ([1] if conv.c in free_vars(*conv.data.indices) else [])
 
 
-def _tile_cycles(pixels: int, vectors: int) -> float:
-    """Cycles of a tile for one input channel at one tap: two multiply-adds a cycle, as are loads; the sums
-    of a tile must outnumber the multiplications under way."""
-    return max(pixels * vectors / 2, (pixels + vectors + 1) / 2, 4.0)
-
-
-def _score(pixels: int, vectors: int) -> float:
+def _score(tile: ConvolutionTile, cost: TileCost) -> float:
     """Multiply-adds per cycle, relative to the peak."""
-    return pixels * vectors / 2 / (_tile_cycles(pixels, vectors) + 0.25) - 0.2 / pixels - 0.02 / vectors
+    per_cycle = tile.pixels * tile.vectors / 2 / cost(tile.pixels)
+    return per_cycle - 0.2 / tile.pixels - 0.02 / tile.vectors
 
 
 def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:

@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from heddle.arith.sizes import ravel, unravel
 from heddle.ir.node import Map, children, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import Rewriter, walk
 from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, constant, is_const_int
-from heddle.prim.ops import floordiv, floormod
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import with_access_regions
@@ -40,16 +40,26 @@ Access = BufferLoad | BufferStore
 
 
 @frozen
+class Groups:
+    """The buffer that another one stands for, and which dimensions `theirs` of it are together as large as
+    which dimensions `own` of the other: a pair for each group, in order."""
+
+    buffer: Buffer
+    own: list[list[int]]
+    theirs: list[list[int]]
+
+
+@frozen
 class MergedAxes:
-    """A function of fewer axes; `given` says for each buffer of its parameters the one that it stands for,
-    and of which dimensions each of its dimensions is made."""
+    """A function of other axes, fewer or of other lengths; `given` says for buffers of its parameters what
+    they stand for."""
 
     func: PrimFunc
-    given: dict[Buffer, tuple[Buffer, list[list[int]]]]
+    given: dict[Buffer, Groups]
 
     def taken_back(self, scheduled: PrimFunc) -> PrimFunc:
         """Scheduled loops of the function, over the buffers that the parameters had."""
-        own = {merged: old for merged, (old, _) in self.given.items()}
+        own = {merged: groups.buffer for merged, groups in self.given.items()}
         buffers = {param: own.get(buffer, buffer) for param, buffer in scheduled.buffer_map.items()}
         body = _Divided(self.given).visit(scheduled.body)
         return replace(scheduled, body=body, buffer_map=Map(buffers))
@@ -60,12 +70,12 @@ def with_merged_axes(func: PrimFunc) -> MergedAxes | None:
     blocks = plain_nests(func)
     if not blocks or not isinstance(func.body, SBlockRealize):
         return None
-    pairs = _common_pairs(blocks)
+    pairs = common_pairs(blocks)
     if not any(pairs):
         return None
     groups: dict[Buffer, list[list[int]]] = {}
     for block, own in zip(blocks, pairs, strict=True):
-        for access in _accesses(block):
+        for access in accesses(block):
             groups.setdefault(access.buffer, _groups_of(access.indices, own))
     merged = {b: _merged_buffer(b, parts) for b, parts in groups.items() if len(parts) < len(b.shape)}
     nests = [
@@ -75,32 +85,37 @@ def with_merged_axes(func: PrimFunc) -> MergedAxes | None:
     allocated = tuple(merged.get(buffer, buffer) for buffer in root.alloc_buffers)
     body = replace(func.body, block=replace(root, body=seq(*nests), alloc_buffers=allocated))
     given = {param: merged.get(buffer, buffer) for param, buffer in func.buffer_map.items()}
-    back = {merged[old]: (old, groups[old]) for old in func.buffers if old in merged}
+    back = {
+        merged[old]: Groups(old, [[k] for k in range(len(groups[old]))], groups[old])
+        for old in func.buffers
+        if old in merged
+    }
     return MergedAxes(replace(func, body=body, buffer_map=Map(given)), back)
 
 
 # ---- which axes
 
 
-def _accesses(block: SBlock) -> list[Access]:
+def accesses(block: SBlock) -> list[Access]:
+    """All that a block reads and writes, one by one."""
     stmts = [block.body] if block.init is None else [block.init, block.body]
     return [n for stmt in stmts for n in walk(stmt) if isinstance(n, (BufferLoad, BufferStore))]
 
 
-def _common_pairs(blocks: list[SBlock]) -> list[set[Pair]]:
+def common_pairs(blocks: list[SBlock]) -> list[set[Pair]]:
     """For each block the pairs of axes that may be one: all agree on the dimensions of each buffer."""
     pairs = [set(_pairs(block)) for block in blocks]
     while True:
         apart = {
             (access.buffer, place)
             for block, own in zip(blocks, pairs, strict=True)
-            for access in _accesses(block)
+            for access in accesses(block)
             for place in range(len(access.indices) - 1)
             if access.indices[place : place + 2] not in own
         }
         dropped = False
         for block, own in zip(blocks, pairs, strict=True):
-            for access in _accesses(block):
+            for access in accesses(block):
                 for place in range(len(access.indices) - 1):
                     pair = access.indices[place : place + 2]
                     if pair in own and (access.buffer, place) in apart:
@@ -113,9 +128,9 @@ def _common_pairs(blocks: list[SBlock]) -> list[set[Pair]]:
 def _pairs(block: SBlock) -> Iterator[Pair]:
     """Neighbouring axes of one kind that stand side by side wherever one of them does, the second over
     a whole dimension."""
-    accesses = _accesses(block)
+    found = accesses(block)
     values = set(_values_in(block))
-    if block.annotations or block.match_buffers or any(access.predicate is not None for access in accesses):
+    if block.annotations or block.match_buffers or any(access.predicate is not None for access in found):
         return
     for first, second in zip(block.iter_vars, block.iter_vars[1:], strict=False):
         if first.iter_type is not second.iter_type or {first.var, second.var} & values:
@@ -124,7 +139,7 @@ def _pairs(block: SBlock) -> Iterator[Pair]:
             continue  # by which indices would be divided
         if not is_const_int(first.dom.min, 0) or not is_const_int(second.dom.min, 0):
             continue
-        if all(_stand_together(access, first, second) for access in accesses):
+        if all(_stand_together(access, first, second) for access in found):
             yield first.var, second.var
 
 
@@ -236,9 +251,9 @@ class _Fewer(Rewriter):
 
 
 class _Divided(Rewriter):
-    """Accesses of merged buffers as such of those that they stand for."""
+    """Accesses of buffers as such of those that they stand for."""
 
-    def __init__(self, given: dict[Buffer, tuple[Buffer, list[list[int]]]]) -> None:
+    def __init__(self, given: dict[Buffer, Groups]) -> None:
         super().__init__()
         self._given = given
 
@@ -263,34 +278,30 @@ class _Divided(Rewriter):
         node = self.default(node)
         if node.buffer not in self._given:
             return node
-        old, groups = self._given[node.buffer]
+        groups = self._given[node.buffer]
         region: list[Range] = []
-        for part, group in zip(node.region, groups, strict=True):
-            region += _ranges(part, [old.shape[k] for k in group])
-        return BufferRegion(old, tuple(region), span=node.span)
+        for own, theirs in zip(groups.own, groups.theirs, strict=True):
+            parts = [node.region[k] for k in own]
+            region += _ranges(
+                parts, [node.buffer.shape[k] for k in own], [groups.buffer.shape[k] for k in theirs]
+            )
+        return BufferRegion(groups.buffer, tuple(region), span=node.span)
 
     def _place(self, node: Access) -> tuple[Buffer, tuple[PrimExpr, ...]]:
-        old, groups = self._given[node.buffer]
+        groups = self._given[node.buffer]
         indices: list[PrimExpr] = []
-        for index, group in zip(node.indices, groups, strict=True):
-            indices += _parts(index, [old.shape[k] for k in group])
-        return old, tuple(indices)
+        for own, theirs in zip(groups.own, groups.theirs, strict=True):
+            place = ravel([node.indices[k] for k in own], [node.buffer.shape[k] for k in own])
+            indices += unravel(place, [groups.buffer.shape[k] for k in theirs])
+        return groups.buffer, tuple(indices)
 
 
-def _parts(index: PrimExpr, sizes: list[PrimExpr]) -> list[PrimExpr]:
-    """One index for each size, of the place of all."""
-    found: list[PrimExpr] = []
-    for size in reversed(sizes[1:]):
-        found.append(floormod(index, size))
-        index = floordiv(index, size)
-    return [index, *reversed(found)]
-
-
-def _ranges(part: Range, sizes: list[PrimExpr]) -> list[Range]:
-    """The ranges that hold a range of the merged dimension: one element, or whole dimensions."""
-    if len(sizes) == 1:
-        return [part]
-    one = IntImm(part.min.dtype, 1)
-    if is_const_int(part.extent, 1):
-        return [Range.from_min_extent(index, one) for index in _parts(part.min, sizes)]
-    return [Range.from_min_extent(constant(0, size.dtype), size) for size in sizes]
+def _ranges(parts: list[Range], own: list[PrimExpr], theirs: list[PrimExpr]) -> list[Range]:
+    """The ranges that hold some of a group of dimensions: one element, or whole dimensions."""
+    if len(own) == len(theirs) == 1:
+        return parts
+    if all(is_const_int(part.extent, 1) for part in parts):
+        place = ravel([part.min for part in parts], own)
+        one = IntImm(place.dtype, 1)
+        return [Range.from_min_extent(index, one) for index in unravel(place, theirs)]
+    return [Range.from_min_extent(constant(0, size.dtype), size) for size in theirs]

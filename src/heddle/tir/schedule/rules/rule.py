@@ -12,9 +12,10 @@ from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.grain import GRAIN_ELEMENTS, grain_of
-from heddle.tir.nodes import BufferLoad, IterType, SBlock, Stmt
+from heddle.tir.nodes import BufferLoad, IterType, PrimFunc, SBlock, Stmt
 from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.rules.merged_axes import MergedAxes, with_merged_axes
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
 
 GRAIN_MULTIPLIES = 1 << 17
@@ -37,6 +38,10 @@ class ScheduleRule(ABC):
     def gains_by_merging(self, sch: Schedule) -> bool:
         """Whether a function is to have one axis for those that lie side by side in all its buffers."""
         return False
+
+    def over_other_axes(self, func: PrimFunc, target: Target) -> MergedAxes | None:
+        """The function over axes that suit the rule better; None where its own do."""
+        return with_merged_axes(func) if self.gains_by_merging(Schedule(func)) else None
 
     @abstractmethod
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
