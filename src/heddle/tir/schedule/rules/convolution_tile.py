@@ -39,6 +39,8 @@ NARROW_L2_BYTES_PER_CYCLE, NARROW_LOADS_PER_CYCLE = 16, 1.5
 best."""
 SHORTEST_ROW, LONGEST_ROW = 24, 512
 """Where rows may have any length. Each costs something, and threads share them."""
+THREADS = 8
+"""Which rows and tiles of channels shall keep busy."""
 ROW_GAIN = 0.01
 """What longer rows have to gain, as a share of the peak."""
 
@@ -160,8 +162,8 @@ def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> 
         if has_one_row or _is_turned(conv, blocks):
             return max(tiles, key=lambda tile: _score(tile, plain_cost(tile.vectors, target)))
         return min(tiles, key=lambda tile: _free_cost(tile.pixels, tile_cost(conv, tile.vectors, target)))
-    scores = _scores_by_length(conv, blocks, target)
-    return scores[_best_length(scores, width)][1]
+    found = _tiles_by_length(conv, blocks, target)
+    return found[_best_length(found, width)][1]
 
 
 def row_length(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
@@ -170,7 +172,7 @@ def row_length(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> i
     width = conv.extent(conv.spatial[-1])
     if not width or _most_vectors(conv) is None:
         return None
-    best = _best_length(_scores_by_length(conv, blocks, target), width)
+    best = _best_length(_tiles_by_length(conv, blocks, target), width)
     return None if best == width else best
 
 
@@ -185,42 +187,49 @@ def _most_vectors(conv: Convolution) -> int | None:
     return None if conv.lane in free_vars(*conv.data.indices) else gcd(channel_blocks, *_group_sizes(conv))
 
 
-def _scores_by_length(
+def _tiles_by_length(
     conv: Convolution, blocks: Sequence[SBlock], target: Target
 ) -> dict[int, tuple[float, ConvolutionTile]]:
-    """The best tile behind its score, for each length that rows may have, from the shortest on."""
-    height, width = (conv.extent(var) for var in conv.spatial[-2:])
-    assert width is not None
-    lengths = [width]
-    is_made_here = any(region.buffer is conv.data.buffer for block in blocks for region in block.writes)
-    if height is not None and reads_single_pixels(conv) and not (is_made_here or conv.block.annotations):
-        total = height * width
-        some = range(SHORTEST_ROW, min(total, LONGEST_ROW) + 1)
-        lengths = sorted({width, *(n for n in some if total % n == 0)})
-    turned_cost = TURNED_COST if _is_turned(conv, blocks) else 0
+    """For each length that rows may have, from the shortest on, how good it is, and the best tile."""
+    lengths, turned_cost = _lengths(conv, blocks), TURNED_COST if _is_turned(conv, blocks) else 0
     tiles = _tiles(max(lengths), _most_vectors(conv) or 1, target)
     costs = {tile.vectors: tile_cost(conv, tile.vectors, target) for tile in tiles}
-    return {
-        length: max(
-            (
-                (_row_score(tile, length, costs[tile.vectors]) - turned_cost / tile.pixels, tile)
-                for tile in tiles
-                if tile.pixels <= length
-            ),
-            key=lambda pair: pair[0],
+    pixels = constant_product([conv.extent(var) for var in conv.spatial])
+    found: dict[int, tuple[float, ConvolutionTile]] = {}
+    for length in lengths:
+        scored = (
+            (_row_score(tile, length, costs[tile.vectors]) - turned_cost / tile.pixels, tile)
+            for tile in tiles
+            if tile.pixels <= length
         )
-        for length in lengths
-    }
+        score, tile = max(scored, key=lambda pair: pair[0])
+        num_tasks = (pixels or length) // length * (conv.extent(conv.c) or 1) // tile.vectors
+        found[length] = (score * _busy_share(num_tasks), tile)
+    return found
 
 
-def _best_length(scores: dict[int, tuple[float, ConvolutionTile]], width: int) -> int:
+def _lengths(conv: Convolution, blocks: Sequence[SBlock]) -> list[int]:
+    """The lengths that rows may have, in order."""
+    height, width = (conv.extent(var) for var in conv.spatial[-2:])
+    assert width is not None
+    is_made_here = any(region.buffer is conv.data.buffer for block in blocks for region in block.writes)
+    if not height or is_made_here or conv.block.annotations or not reads_single_pixels(conv):
+        return [width]
+    some = range(SHORTEST_ROW, min(height * width, LONGEST_ROW) + 1)
+    return sorted({width, *(length for length in some if height * width % length == 0)})
+
+
+def _busy_share(num_tasks: int) -> float:
+    """The share of the time in which threads have something to do."""
+    return num_tasks / (-(-num_tasks // THREADS) * THREADS) if num_tasks else 1.0
+
+
+def _best_length(found: dict[int, tuple[float, ConvolutionTile]], width: int) -> int:
     """The rows that there are, or others that gain enough: threads share rows, so the shortest of them."""
-    enough = max(score for score, _ in scores.values()) - ROW_GAIN
-    return (
-        width
-        if scores[width][0] >= enough
-        else next(n for n, (score, _) in scores.items() if score >= enough)
-    )
+    enough = max(score for score, _ in found.values()) - ROW_GAIN
+    if found[width][0] >= enough:
+        return width
+    return next(length for length, (score, _) in found.items() if score >= enough)
 
 
 def reads_single_pixels(conv: Convolution) -> bool:
