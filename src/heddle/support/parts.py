@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
@@ -136,7 +134,7 @@ class PartFolder:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        shutil.rmtree(self.path, ignore_errors=True)
+        _remove_folder(self.path)
         os.close(self._descriptor)
 
     def _create(self) -> bool:
@@ -185,7 +183,7 @@ def _stem(name: str) -> str:
 
 
 def _path_of_part(target: Path) -> Path:
-    return target.with_name(f".{_stem(target.name)}.{secrets.token_hex(8)}.part")
+    return target.with_name(f".{_stem(target.name)}.{os.urandom(8).hex()}.part")
 
 
 def _is_kept(path: Path, descriptor: int, folder: int | None = None) -> bool:
@@ -211,6 +209,13 @@ def _is_free(descriptor: int) -> bool:
 def _remove(path: Path, folder: int | None) -> None:
     with suppress(OSError):
         if stat.S_ISDIR(os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode):
-            shutil.rmtree(path, ignore_errors=True, dir_fd=folder)
+            _remove_folder(path, folder)
         else:
             os.unlink(path, dir_fd=folder)
+
+
+def _remove_folder(path: Path, folder: int | None = None) -> None:
+    # Loads three compression libraries, half a megabyte that few processes need.
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True, dir_fd=folder)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import hmac
 import mmap
 import os
-import secrets
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -358,7 +357,7 @@ def _read_key(folder: int) -> bytes | None:
 
 def _make_key(folder: int) -> bytes:
     """A new key. Of processes that make one at once, the first wins; one that is damaged is replaced."""
-    key = secrets.token_bytes(_KEY_BYTES)
+    key = os.urandom(_KEY_BYTES)
     with Part(KEY_NAME, folder, 0o600) as part:
         part.write(key)
         try:

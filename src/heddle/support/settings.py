@@ -20,7 +20,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-import tempfile
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
@@ -114,6 +113,9 @@ def _cache_dir(env: Mapping[str, str]) -> Path:
         return Path(env["XDG_CACHE_HOME"]) / "heddle"
     if env.get("HOME"):
         return Path(env["HOME"]) / ".cache" / "heddle"
+    # Loads `shutil` and `random`, which nobody who has a home needs.
+    import tempfile
+
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     return Path(tempfile.gettempdir()) / f"heddle-cache-{user}"
 
