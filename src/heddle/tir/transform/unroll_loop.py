@@ -35,8 +35,11 @@ AUTO_MAX_STEP = declare_config(
     "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps"
 )
 PRAGMA = "pragma_auto_unroll_max_step"
-MAX_REGISTER_BUFFER_BYTES = 2048
-"""Local buffers up to this size are meant for registers, unless they are said to lie in the workspace."""
+MAX_REGISTER_BUFFER_BYTES = 512
+"""Buffers up to this size are meant for registers, unless they are said to lie in the workspace. It is what
+16 vector registers of 32 bytes hold. A larger buffer is meant for registers if its scope is "local", which
+schedules give to accumulators. A packed copy of an operand has another scope: its size does not decide
+whether the sum over it is unrolled."""
 MAX_COPIES = 2048
 """Statements that the unrolled loops of a function become, all together. Schedules ask for some hundreds."""
 MAX_STEPS = 1024

@@ -50,3 +50,23 @@ def test_copies_are_bounded_for_all_loops_together() -> None:
     (func,) = UnrollLoop()(module_of(text)).functions.values()
     fitting = MAX_COPIES // 512
     assert sum(isinstance(node, BufferStore) for node in walk(func.body)) == fitting * 512 + 40 - fitting
+
+
+@pytest.mark.parametrize(
+    ("rows", "scope", "is_unrolled"),
+    [(8, "global", True), (9, "global", False), (32, "global", False), (32, "local", True)],
+)
+def test_a_loop_is_unrolled_for_a_buffer_that_fits_registers_or_is_local(
+    rows: int, scope: str, is_unrolled: bool
+) -> None:
+    """Rows of 64 bytes, all in one buffer: 512 bytes fit 16 registers of 32 bytes."""
+    text = f"""
+@T.prim_func
+def f(a: T.handle):
+    A = T.match_buffer(a, (16,), "float32")
+    B = T.alloc_buffer(({rows}, 16), "float32", scope="{scope}")
+    for k in range({rows}):
+        A[0] = A[0] + B[k, 0]
+"""
+    (func,) = UnrollLoop()(module_of(text)).functions.values()
+    assert any(isinstance(node, For) for node in walk(func.body)) is not is_unrolled
