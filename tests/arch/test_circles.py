@@ -5,7 +5,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Set
 
+import pytest
+
 from tests.arch.tree import source_files
+
+pytestmark = pytest.mark.whole("a change of any file may break a rule")
 
 
 def _module_imports(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:

@@ -6,7 +6,11 @@ import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import pytest
+
 from tests.arch.tree import source_files
+
+pytestmark = pytest.mark.whole("a change of any file may break a rule")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -18,6 +18,7 @@ from heddle.lower.estimate_peak_memory import EstimatePeakMemory
 from heddle.lower.fuse_attention import FuseAttention
 from heddle.lower.fuse_ops import FuseOps
 from heddle.lower.fuse_tir import FuseTIR
+from heddle.lower.hoist_subsampling import HoistSubsampling
 from heddle.lower.legalize_ops import LegalizeOps
 from heddle.lower.loops.fuse_loops import FuseLoops
 from heddle.lower.name_sizes import NameSizes
@@ -77,6 +78,7 @@ def _optimize_for_cpu(target: Target, precision: str) -> tuple[Pass, ...]:
         ConvertConv1D(),  # a sequence becomes an image of one row
         ConvertConvTranspose(),  # transposed convolutions become plain ones, whose results interleave
         CanonicalizeBindings(True),  # a variable that only renames another is replaced by it
+        HoistSubsampling(),  # pixels that strides skip are not computed
         IndexWholeRows(),  # an index that is repeated for each element of a row is read once for the row
         FoldConstant(),  # calls whose operands are constants are computed now
         BindConstantArguments(),  # loops get the weights that callers pass them as constants

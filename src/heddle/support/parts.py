@@ -215,7 +215,6 @@ def _remove(path: Path, folder: int | None) -> None:
 
 
 def _remove_folder(path: Path, folder: int | None = None) -> None:
-    # Loads three compression libraries, half a megabyte that few processes need.
-    import shutil
+    import shutil  # it loads three compression libraries, half a megabyte that few processes need
 
     shutil.rmtree(path, ignore_errors=True, dir_fd=folder)

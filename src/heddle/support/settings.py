@@ -113,8 +113,7 @@ def _cache_dir(env: Mapping[str, str]) -> Path:
         return Path(env["XDG_CACHE_HOME"]) / "heddle"
     if env.get("HOME"):
         return Path(env["HOME"]) / ".cache" / "heddle"
-    # Loads `shutil` and `random`, which nobody who has a home needs.
-    import tempfile
+    import tempfile  # it loads `shutil` and `random`, which nobody who has a home needs
 
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
     return Path(tempfile.gettempdir()) / f"heddle-cache-{user}"

@@ -31,6 +31,7 @@ OPTIONAL_PASSES = (
     "DecomposeOpsForInference",
     "ConvertConv1D",
     "ConvertConvTranspose",
+    "HoistSubsampling",
     "CanonicalizeBindings",
     "FoldConstant",
     "BindConstantArguments",

@@ -317,7 +317,7 @@ def _padded_buffer(
             continue
         more = padded[axis] - extents[axis]
         shape[dim] = Analyzer().simplify(shape[dim] + more * constant(step, more.dtype))
-    return decl_buffer(tuple(shape), buffer.dtype, f"{buffer.name}_pad")
+    return decl_buffer(tuple(shape), buffer.dtype, f"{buffer.name}_pad", scope=buffer.scope)
 
 
 def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
