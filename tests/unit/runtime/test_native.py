@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from heddle.runtime import KernelModule, empty, load_module, set_num_threads, tensor
 from heddle.runtime.native import library as native_library_module
 from heddle.runtime.native.library import native_library
+from heddle.runtime.native.source.fork_join import PARTS_OF_A_THREAD
 from heddle.support.diagnostics import FormatError, Trap, UsageError
 
 from .kernels import NAMES, kernel_module, object_code
@@ -97,7 +98,7 @@ def test_parallel_for_covers_every_index_once(kernels, threads):
         for grain in (1, 3, 5000):
             out = run_fill(kernels, extent, grain)
             np.testing.assert_array_equal(out[:-1], np.arange(1, extent + 1))
-            parts = min(threads, -(-extent // grain))
+            parts = min(threads * PARTS_OF_A_THREAD if threads > 1 else 1, -(-extent // grain))
             assert out[-1] in {min(1, parts), parts}  # inline where waking workers does not pay
 
 

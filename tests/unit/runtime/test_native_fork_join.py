@@ -81,8 +81,8 @@ def test_nested_loops_run_inline(seed):
 def test_a_pool_that_can_have_no_threads_does_all_alone(seed):
     with machine_of(seed=seed) as machine:
         machine.state["max_threads"] = 1
-        ran, _ = _run_loops(machine, 4, [(16, 1)] * 3)
-        assert [sorted(ranges) for ranges in ran] == [[(0, 4), (4, 8), (8, 12), (12, 16)]] * 3
+        ran, _ = _run_loops(machine, 4, [(32, 1)] * 3)
+        assert ran == [[(first, first + 2) for first in range(0, 32, 2)]] * 3
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -155,7 +155,7 @@ def _logged(machine, log):
 def test_each_part_is_written_down_while_somebody_asks(threads, seed):
     with machine_of(seed=seed) as machine:
         _run_loops(machine, threads, [(9, 1)])
-        log = _log_in(machine, 16)
+        log = _log_in(machine, 32)
         ran, _ = _run_loops(machine, threads, [(12, 1), (7, 1), (5, 5)])
         machine.call("heddle_log_parts", 0)
         _run_loops(machine, threads, [(9, 1)])
@@ -196,11 +196,11 @@ def test_parts_of_two_callers_are_told_apart(seed):
 
 CLAIM = """\
         seen = ticket.load(ACQUIRE)
-        part = seen & 65535
-        parts = (seen >> 16) & 65535
-        if part >= parts:
+        first = seen & 65535
+        left = (seen >> 16) & 65535
+        if left == 0:
             return
-        if not ticket.compare_exchange(seen, seen + 1, ACQ_REL, ACQUIRE):
+        if not ticket.compare_exchange(seen, seen - 65536 + step, ACQ_REL, ACQUIRE):
 """
 DONE = "if done.add(1, SEQ_CST) + 1 == parts"
 WAIT = "    pthread_mutex_lock(lock)\n    caller_waits.store(1, SEQ_CST)\n"
@@ -214,7 +214,8 @@ JOIN_FAULTS = {
     "finishes carelessly": (DONE, DONE.replace("SEQ_CST", "RELAXED"), "Y0405"),
     "forgets the caller": ("            pthread_cond_signal(work_done)\n", "", "Y0406"),
     "waits without its lock": (WAIT, "    caller_waits.store(1, SEQ_CST)\n", "Y0407"),
-    "runs a part too much": ("if part >= parts:", "if part > parts:", "Y0406"),
+    "leaves a part to nobody": ("        if left == 0:", "        if left <= 1:", "Y0411"),
+    "takes a part that another has": ("first + left - 1, parts)", "first, parts)", "twice"),
 }
 
 
@@ -226,8 +227,8 @@ def _faults(program, seed):
             ran, _ = _run_loops(machine, 2, loops, spins=2)
     except Trap as error:
         return error.code
-    assert [_covered(ranges) for ranges in ran] == [list(range(extent)) for extent, _ in loops]
-    return None
+    covered = [_covered(ranges) for ranges in ran]
+    return None if covered == [list(range(extent)) for extent, _ in loops] else "twice"
 
 
 @pytest.mark.parametrize(("old", "new", "code"), JOIN_FAULTS.values(), ids=JOIN_FAULTS)

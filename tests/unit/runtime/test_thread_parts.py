@@ -11,6 +11,7 @@ import pytest
 from heddle.codegen import build
 from heddle.runtime import thread_parts
 from heddle.runtime.native.library import native_library, set_num_threads
+from heddle.runtime.native.source.fork_join import PARTS_OF_A_THREAD
 from heddle.runtime.thread_parts import recorded_parts
 from heddle.script import from_source
 
@@ -26,6 +27,7 @@ def scale(x: T.handle, y: T.handle):
             Y[v] = X[v] * T.float32(2)
 """
 SIZE = 100_000
+NUM_PARTS = 2 * PARTS_OF_A_THREAD
 
 
 @pytest.fixture
@@ -53,9 +55,10 @@ def test_the_parts_of_a_loop_make_the_whole(scale) -> None:  # type: ignore[no-u
     with recorded_parts() as record:
         run(scale, 20)
     run(scale, 3)
-    whole, *halves = [(0, SIZE), (0, SIZE // 2), (SIZE // 2, SIZE // 2)]
-    counts = [[(part.begin, part.size) for part in record.parts].count(part) for part in (whole, *halves)]
-    assert counts[0] + counts[1] == 20 and counts[1] == counts[2] > 0
+    size = SIZE // NUM_PARTS
+    ranges = [(0, SIZE), *((first, size) for first in range(0, SIZE, size))]
+    counts = [[(part.begin, part.size) for part in record.parts].count(each) for each in ranges]
+    assert counts[0] + counts[1] == 20 and len(set(counts[1:])) == 1 and counts[1] > 0
     assert len(record.parts) == sum(counts) and record.num_dropped == 0
     assert all(part.thread >= 0 for part in record.parts)
     starts = [part.start_ns for part in record.parts]
@@ -85,7 +88,7 @@ def test_parts_beyond_the_limit_are_counted(scale, monkeypatch: pytest.MonkeyPat
             run(scale, 1)
     finally:
         KEPT.extend(logs)
-    assert len(record.parts) == record.num_dropped == 1
+    assert len(record.parts) == 1 and record.num_dropped == NUM_PARTS - 1
 
 
 KEPT: list[object] = []

@@ -15,7 +15,7 @@
 @done = internal global i64 0, align 64
 @sleepers = internal global i32 0, align 64
 @caller_waits = internal global i32 0, align 64
-@job = internal global [576 x i8] zeroinitializer, align 64
+@job = internal global [584 x i8] zeroinitializer, align 64
 @owner_cpu = internal global i32 -1, align 64
 @helper_cpu = internal global i32 -2, align 64
 @lock = internal global [128 x i8] zeroinitializer, align 64
@@ -845,9 +845,9 @@ entry:
 ; Decide how the parts of a loop are run: how many indices at a time, and in which order.
 define internal void @set_order(ptr %fn, i64 %extent, i64 %parts, i64 %grain, i1 %sweeps) {
 entry:
-  %chunk_at.1 = getelementptr i8, ptr @job, i64 24
+  %chunk_at.1 = getelementptr i8, ptr @job, i64 32
   store i64 %extent, ptr %chunk_at.1
-  %is_backwards_at.2 = getelementptr i8, ptr @job, i64 32
+  %is_backwards_at.2 = getelementptr i8, ptr @job, i64 40
   store i64 0, ptr %is_backwards_at.2
   br i1 %sweeps, label %after.5, label %then.3
 then.3:
@@ -872,12 +872,12 @@ after.14:
   %v.20 = load i64, ptr %runs_at.19
   %v.21 = add i64 %v.20, 1
   store i64 %v.21, ptr %runs_at.19
-  %is_backwards_at.22 = getelementptr i8, ptr @job, i64 32
+  %is_backwards_at.22 = getelementptr i8, ptr @job, i64 40
   %runs_at.23 = getelementptr i8, ptr %at.11, i64 16
   %v.24 = load i64, ptr %runs_at.23
   %v.25 = and i64 %v.24, 1
   store i64 %v.25, ptr %is_backwards_at.22
-  %chunk_at.26 = getelementptr i8, ptr @job, i64 24
+  %chunk_at.26 = getelementptr i8, ptr @job, i64 32
   %v.27 = udiv i64 %extent, %parts
   %v.28 = lshr i64 %v.27, 3
   %v.29 = call i64 @llvm.umax.i64(i64 %v.28, i64 %grain)
@@ -888,9 +888,9 @@ after.14:
 ; Run one part of the current job; gives the status of the first chunk that fails.
 define internal i32 @run_chunks(ptr %fn, i64 %begin, i64 %end, ptr %ctx) {
 entry:
-  %chunk_at.1 = getelementptr i8, ptr @job, i64 24
+  %chunk_at.1 = getelementptr i8, ptr @job, i64 32
   %chunk.2 = load i64, ptr %chunk_at.1
-  %is_backwards_at.3 = getelementptr i8, ptr @job, i64 32
+  %is_backwards_at.3 = getelementptr i8, ptr @job, i64 40
   %v.4 = load i64, ptr %is_backwards_at.3
   %is_backwards.5 = icmp ne i64 %v.4, 0
   %v.6 = sub i64 %end, %begin
@@ -919,95 +919,102 @@ after.22:
 }
 
 ; Claim and run parts of the current job until none is left. `cpu` remembers the processor.
-define internal void @drain(ptr %me, ptr %cpu) {
+define internal void @drain(ptr %me, ptr %cpu, i1 %is_caller) {
 entry:
-  br label %loop.1
-loop.1:
-  %seen.4 = load atomic i64, ptr @ticket acquire, align 8
-  %part.5 = and i64 %seen.4, 65535
-  %v.6 = lshr i64 %seen.4, 16
-  %parts.7 = and i64 %v.6, 65535
-  %v.11 = icmp uge i64 %part.5, %parts.7
-  br i1 %v.11, label %then.8, label %after.10
-then.8:
+  %step.1 = select i1 %is_caller, i64 1, i64 0
+  br label %loop.2
+loop.2:
+  %seen.5 = load atomic i64, ptr @ticket acquire, align 8
+  %first.6 = and i64 %seen.5, 65535
+  %v.7 = lshr i64 %seen.5, 16
+  %left.8 = and i64 %v.7, 65535
+  %v.12 = icmp eq i64 %left.8, 0
+  br i1 %v.12, label %then.9, label %after.11
+then.9:
   ret void
-after.10:
-  %v.15 = add i64 %seen.4, 1
-  %pair.16 = cmpxchg ptr @ticket, i64 %seen.4, i64 %v.15 acq_rel acquire
-  %v.17 = extractvalue { i64, i1 } %pair.16, 1
-  br i1 %v.17, label %after.14, label %then.12
-then.12:
-  br label %loop.1
-after.14:
-  %v.18 = $CURRENT_CPU
-  store atomic i32 %v.18, ptr %cpu monotonic, align 4
-  %fn.21 = load ptr, ptr @job
-  %extent_at.22 = getelementptr i8, ptr @job, i64 16
-  %v.23 = load i64, ptr %extent_at.22
-  %base.24 = udiv i64 %v.23, %parts.7
-  %extent_at.25 = getelementptr i8, ptr @job, i64 16
-  %v.26 = load i64, ptr %extent_at.25
-  %extra.27 = urem i64 %v.26, %parts.7
-  %v.28 = mul i64 %part.5, %base.24
-  %v.29 = call i64 @llvm.umin.i64(i64 %part.5, i64 %extra.27)
-  %begin.30 = add i64 %v.28, %v.29
-  %v.31 = icmp ult i64 %part.5, %extra.27
-  %v.32 = zext i1 %v.31 to i64
-  %size.33 = add i64 %base.24, %v.32
-  %start.34 = call i64 @llvm.readcyclecounter()
-  %v.35 = add i64 %begin.30, %size.33
-  %ctx_at.36 = getelementptr i8, ptr @job, i64 8
-  %v.37 = load ptr, ptr %ctx_at.36
-  %status.38 = call i32 @run_chunks(ptr %fn.21, i64 %begin.30, i64 %v.35, ptr %v.37)
-  %cycles_at.41 = getelementptr i8, ptr %me, i64 648
-  %v.42 = load i64, ptr %cycles_at.41
-  %v.43 = call i64 @llvm.readcyclecounter()
-  %v.44 = sub i64 %v.43, %start.34
-  %v.45 = add i64 %v.42, %v.44
-  store i64 %v.45, ptr %cycles_at.41
-  %indices_at.46 = getelementptr i8, ptr %me, i64 656
-  %v.47 = load i64, ptr %indices_at.46
-  %v.48 = add i64 %v.47, %size.33
-  store i64 %v.48, ptr %indices_at.46
-  %log_at.52 = getelementptr i8, ptr @job, i64 48
-  %v.53 = load ptr, ptr %log_at.52
-  %v.54 = icmp ne ptr %v.53, null
-  br i1 %v.54, label %then.49, label %after.51
-then.49:
-  %log_at.55 = getelementptr i8, ptr @job, i64 48
-  %v.56 = load ptr, ptr %log_at.55
-  %owner_at.57 = getelementptr i8, ptr @job, i64 40
-  %v.58 = load ptr, ptr %owner_at.57
-  call void @note_part(ptr %v.56, ptr %v.58, ptr %me, i64 %begin.30, i64 %size.33, i64 %start.34)
-  br label %after.51
-after.51:
-  %v.63 = icmp ne i32 %status.38, 0
-  br i1 %v.63, label %and.62, label %after.61
-and.62:
-  %status_at.64 = getelementptr i8, ptr @job, i64 56
-  %pair.65 = cmpxchg ptr %status_at.64, i32 0, i32 %status.38 acq_rel acquire
-  %v.66 = extractvalue { i32, i1 } %pair.65, 1
-  br i1 %v.66, label %then.59, label %after.61
-then.59:
-  %error_at.67 = getelementptr i8, ptr @job, i64 64
-  call void @llvm.memcpy.p0.p0.i64(ptr %error_at.67, ptr %me, i64 512, i1 false)
-  br label %after.61
-after.61:
-  %v.72 = atomicrmw add ptr @done, i64 1 seq_cst
-  %v.73 = add i64 %v.72, 1
-  %v.74 = icmp eq i64 %v.73, %parts.7
-  br i1 %v.74, label %and.71, label %after.70
-and.71:
-  %v.75 = load atomic i32, ptr @caller_waits seq_cst, align 4
-  %v.76 = icmp ne i32 %v.75, 0
-  br i1 %v.76, label %then.68, label %after.70
-then.68:
-  %v.77 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.78 = call i32 @pthread_cond_signal(ptr @work_done)
-  %v.79 = call i32 @pthread_mutex_unlock(ptr @lock)
-  br label %after.70
-after.70:
-  br label %loop.1
+after.11:
+  %v.16 = sub i64 %seen.5, 65536
+  %v.17 = add i64 %v.16, %step.1
+  %pair.18 = cmpxchg ptr @ticket, i64 %seen.5, i64 %v.17 acq_rel acquire
+  %v.19 = extractvalue { i64, i1 } %pair.18, 1
+  br i1 %v.19, label %after.15, label %then.13
+then.13:
+  br label %loop.2
+after.15:
+  %v.20 = $CURRENT_CPU
+  store atomic i32 %v.20, ptr %cpu monotonic, align 4
+  %parts_at.21 = getelementptr i8, ptr @job, i64 24
+  %parts.22 = load i64, ptr %parts_at.21
+  %v.23 = add i64 %first.6, %left.8
+  %v.24 = sub i64 %v.23, 1
+  %v.25 = select i1 %is_caller, i64 %first.6, i64 %v.24
+  %fn.28 = load ptr, ptr @job
+  %extent_at.29 = getelementptr i8, ptr @job, i64 16
+  %v.30 = load i64, ptr %extent_at.29
+  %base.31 = udiv i64 %v.30, %parts.22
+  %extent_at.32 = getelementptr i8, ptr @job, i64 16
+  %v.33 = load i64, ptr %extent_at.32
+  %extra.34 = urem i64 %v.33, %parts.22
+  %v.35 = mul i64 %v.25, %base.31
+  %v.36 = call i64 @llvm.umin.i64(i64 %v.25, i64 %extra.34)
+  %begin.37 = add i64 %v.35, %v.36
+  %v.38 = icmp ult i64 %v.25, %extra.34
+  %v.39 = zext i1 %v.38 to i64
+  %size.40 = add i64 %base.31, %v.39
+  %start.41 = call i64 @llvm.readcyclecounter()
+  %v.42 = add i64 %begin.37, %size.40
+  %ctx_at.43 = getelementptr i8, ptr @job, i64 8
+  %v.44 = load ptr, ptr %ctx_at.43
+  %status.45 = call i32 @run_chunks(ptr %fn.28, i64 %begin.37, i64 %v.42, ptr %v.44)
+  %cycles_at.48 = getelementptr i8, ptr %me, i64 648
+  %v.49 = load i64, ptr %cycles_at.48
+  %v.50 = call i64 @llvm.readcyclecounter()
+  %v.51 = sub i64 %v.50, %start.41
+  %v.52 = add i64 %v.49, %v.51
+  store i64 %v.52, ptr %cycles_at.48
+  %indices_at.53 = getelementptr i8, ptr %me, i64 656
+  %v.54 = load i64, ptr %indices_at.53
+  %v.55 = add i64 %v.54, %size.40
+  store i64 %v.55, ptr %indices_at.53
+  %log_at.59 = getelementptr i8, ptr @job, i64 56
+  %v.60 = load ptr, ptr %log_at.59
+  %v.61 = icmp ne ptr %v.60, null
+  br i1 %v.61, label %then.56, label %after.58
+then.56:
+  %log_at.62 = getelementptr i8, ptr @job, i64 56
+  %v.63 = load ptr, ptr %log_at.62
+  %owner_at.64 = getelementptr i8, ptr @job, i64 48
+  %v.65 = load ptr, ptr %owner_at.64
+  call void @note_part(ptr %v.63, ptr %v.65, ptr %me, i64 %begin.37, i64 %size.40, i64 %start.41)
+  br label %after.58
+after.58:
+  %v.70 = icmp ne i32 %status.45, 0
+  br i1 %v.70, label %and.69, label %after.68
+and.69:
+  %status_at.71 = getelementptr i8, ptr @job, i64 64
+  %pair.72 = cmpxchg ptr %status_at.71, i32 0, i32 %status.45 acq_rel acquire
+  %v.73 = extractvalue { i32, i1 } %pair.72, 1
+  br i1 %v.73, label %then.66, label %after.68
+then.66:
+  %error_at.74 = getelementptr i8, ptr @job, i64 72
+  call void @llvm.memcpy.p0.p0.i64(ptr %error_at.74, ptr %me, i64 512, i1 false)
+  br label %after.68
+after.68:
+  %v.79 = atomicrmw add ptr @done, i64 1 seq_cst
+  %v.80 = add i64 %v.79, 1
+  %v.81 = icmp eq i64 %v.80, %parts.22
+  br i1 %v.81, label %and.78, label %after.77
+and.78:
+  %v.82 = load atomic i32, ptr @caller_waits seq_cst, align 4
+  %v.83 = icmp ne i32 %v.82, 0
+  br i1 %v.83, label %then.75, label %after.77
+then.75:
+  %v.84 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.85 = call i32 @pthread_cond_signal(ptr @work_done)
+  %v.86 = call i32 @pthread_mutex_unlock(ptr @lock)
+  br label %after.77
+after.77:
+  br label %loop.2
 }
 
 ; A thread of the pool: takes parts of loops for ever.
@@ -1025,61 +1032,59 @@ loop.6:
   %limit.10 = load atomic i32, ptr @spin_limit monotonic, align 4
   br label %loop.11
 loop.11:
-  %moved.14 = phi i64 [ %moved.9, %loop.6 ], [ %moved.60, %after.31 ]
-  %spins.15 = phi i32 [ 0, %loop.6 ], [ %spins.23, %after.31 ]
-  %seen.18 = load atomic i64, ptr @ticket seq_cst, align 8
-  %v.19 = and i64 %seen.18, 65535
-  %v.20 = lshr i64 %seen.18, 16
-  %v.21 = and i64 %v.20, 65535
-  %v.22 = icmp ult i64 %v.19, %v.21
-  br i1 %v.22, label %after.13, label %body.12
+  %moved.14 = phi i64 [ %moved.9, %loop.6 ], [ %moved.58, %after.30 ]
+  %spins.15 = phi i32 [ 0, %loop.6 ], [ %spins.22, %after.30 ]
+  %v.18 = load atomic i64, ptr @ticket seq_cst, align 8
+  %v.19 = lshr i64 %v.18, 16
+  %v.20 = and i64 %v.19, 65535
+  %v.21 = icmp ne i64 %v.20, 0
+  br i1 %v.21, label %after.13, label %body.12
 body.12:
   $PAUSE
-  %spins.23 = add i32 %spins.15, 1
-  %v.26 = $CURRENT_CPU
-  %v.27 = load atomic i32, ptr @owner_cpu monotonic, align 4
-  %v.28 = icmp eq i32 %v.26, %v.27
-  br i1 %v.28, label %and.32, label %else.30
-and.32:
-  %v.33 = call i64 @llvm.readcyclecounter()
-  %v.34 = sub i64 %v.33, %moved.14
-  %v.35 = icmp ugt i64 %v.34, 16777216
-  br i1 %v.35, label %then.29, label %else.30
-then.29:
-  %v.36 = $CURRENT_CPU
-  call void @leave_processor(i32 %v.36)
-  %moved.37 = call i64 @llvm.readcyclecounter()
-  br label %after.31
-else.30:
-  %v.41 = icmp sge i32 %spins.23, %limit.10
-  %v.42 = or i1 %v.28, %v.41
-  br i1 %v.42, label %then.38, label %after.40
-then.38:
-  %v.45 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.46 = atomicrmw add ptr @sleepers, i32 1 seq_cst
-  br label %loop.47
-loop.47:
-  %seen.52 = load atomic i64, ptr @ticket seq_cst, align 8
-  %v.53 = and i64 %seen.52, 65535
-  %v.54 = lshr i64 %seen.52, 16
-  %v.55 = and i64 %v.54, 65535
-  %v.56 = icmp ult i64 %v.53, %v.55
-  br i1 %v.56, label %after.49, label %body.48
-body.48:
-  %v.57 = call i32 @pthread_cond_wait(ptr @work_ready, ptr @lock)
-  br label %loop.47
-after.49:
-  %v.58 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
-  %v.59 = call i32 @pthread_mutex_unlock(ptr @lock)
+  %spins.22 = add i32 %spins.15, 1
+  %v.25 = $CURRENT_CPU
+  %v.26 = load atomic i32, ptr @owner_cpu monotonic, align 4
+  %v.27 = icmp eq i32 %v.25, %v.26
+  br i1 %v.27, label %and.31, label %else.29
+and.31:
+  %v.32 = call i64 @llvm.readcyclecounter()
+  %v.33 = sub i64 %v.32, %moved.14
+  %v.34 = icmp ugt i64 %v.33, 16777216
+  br i1 %v.34, label %then.28, label %else.29
+then.28:
+  %v.35 = $CURRENT_CPU
+  call void @leave_processor(i32 %v.35)
+  %moved.36 = call i64 @llvm.readcyclecounter()
+  br label %after.30
+else.29:
+  %v.40 = icmp sge i32 %spins.22, %limit.10
+  %v.41 = or i1 %v.27, %v.40
+  br i1 %v.41, label %then.37, label %after.39
+then.37:
+  %v.44 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.45 = atomicrmw add ptr @sleepers, i32 1 seq_cst
+  br label %loop.46
+loop.46:
+  %v.51 = load atomic i64, ptr @ticket seq_cst, align 8
+  %v.52 = lshr i64 %v.51, 16
+  %v.53 = and i64 %v.52, 65535
+  %v.54 = icmp ne i64 %v.53, 0
+  br i1 %v.54, label %after.48, label %body.47
+body.47:
+  %v.55 = call i32 @pthread_cond_wait(ptr @work_ready, ptr @lock)
+  br label %loop.46
+after.48:
+  %v.56 = atomicrmw sub ptr @sleepers, i32 1 seq_cst
+  %v.57 = call i32 @pthread_mutex_unlock(ptr @lock)
   br label %after.13
-after.40:
-  br label %after.31
-after.31:
-  %moved.60 = phi i64 [ %moved.37, %then.29 ], [ %moved.14, %after.40 ]
+after.39:
+  br label %after.30
+after.30:
+  %moved.58 = phi i64 [ %moved.36, %then.28 ], [ %moved.14, %after.39 ]
   br label %loop.11
 after.13:
-  %spins.61 = phi i32 [ %spins.15, %loop.11 ], [ %spins.23, %after.49 ]
-  call void @drain(ptr %me.4, ptr @helper_cpu)
+  %spins.59 = phi i32 [ %spins.15, %loop.11 ], [ %spins.22, %after.48 ]
+  call void @drain(ptr %me.4, ptr @helper_cpu, i1 false)
   br label %loop.6
 }
 
@@ -1166,204 +1171,216 @@ after.3:
   %v.9 = udiv i64 %v.8, %grain.6
   %wanted.10 = add i64 %v.9, 1
   %v.11 = load atomic i32, ptr @num_threads monotonic, align 4
-  %v.12 = zext i32 %v.11 to i64
-  %parts.13 = call i64 @llvm.umin.i64(i64 %wanted.10, i64 %v.12)
-  %v.14 = icmp uge i64 %wanted.10, 4
-  %has_order.15 = and i1 %sweeps.7, %v.14
-  %v.19 = icmp ugt i64 %parts.13, 1
-  %v.20 = or i1 %v.19, %has_order.15
-  br i1 %v.20, label %then.16, label %after.18
-then.16:
-  %me.21 = call ptr @heddle_thread()
-  %is_inside_at.26 = getelementptr i8, ptr %me.21, i64 512
-  %v.27 = load i32, ptr %is_inside_at.26
-  %v.28 = icmp eq i32 %v.27, 0
-  br i1 %v.28, label %and.25, label %after.24
-and.25:
-  %pair.29 = cmpxchg ptr @busy, i32 0, i32 1 acq_rel acquire
-  %v.30 = extractvalue { i32, i1 } %pair.29, 1
-  br i1 %v.30, label %then.22, label %after.24
-then.22:
-  %v.36 = icmp ule i64 %parts.13, 1
-  br i1 %v.36, label %then.33, label %after.35
-then.33:
+  %threads.12 = zext i32 %v.11 to i64
+  %v.13 = icmp eq i64 %threads.12, 1
+  %is_even.14 = or i1 %sweeps.7, %v.13
+  br i1 %is_even.14, label %yes.16, label %no.17
+yes.16:
+  br label %chosen.18
+no.17:
+  %v.19 = mul i64 %threads.12, 4
+  br label %chosen.18
+chosen.18:
+  %v.15.20 = phi i64 [ %threads.12, %yes.16 ], [ %v.19, %no.17 ]
+  %parts.21 = call i64 @llvm.umin.i64(i64 %wanted.10, i64 %v.15.20)
+  %v.22 = icmp uge i64 %wanted.10, 4
+  %has_order.23 = and i1 %sweeps.7, %v.22
+  %v.27 = icmp ugt i64 %parts.21, 1
+  %v.28 = or i1 %v.27, %has_order.23
+  br i1 %v.28, label %then.24, label %after.26
+then.24:
+  %me.29 = call ptr @heddle_thread()
+  %is_inside_at.34 = getelementptr i8, ptr %me.29, i64 512
+  %v.35 = load i32, ptr %is_inside_at.34
+  %v.36 = icmp eq i32 %v.35, 0
+  br i1 %v.36, label %and.33, label %after.32
+and.33:
+  %pair.37 = cmpxchg ptr @busy, i32 0, i32 1 acq_rel acquire
+  %v.38 = extractvalue { i32, i1 } %pair.37, 1
+  br i1 %v.38, label %then.30, label %after.32
+then.30:
+  %v.44 = icmp ule i64 %parts.21, 1
+  br i1 %v.44, label %then.41, label %after.43
+then.41:
   call void @set_order(ptr %fn, i64 %extent_wish, i64 1, i64 %grain.6, i1 %sweeps.7)
-  %v.37 = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent_wish, ptr %ctx)
-  br label %run_owned_end.32
-after.35:
-  %v.46 = load atomic i32, ptr @sleepers monotonic, align 4
-  %v.47 = icmp eq i32 %v.46, 0
-  br i1 %v.47, label %then.43, label %after.45
-then.43:
-  br label %is_too_small_end.42
-after.45:
-  %v.50 = ptrtoint ptr %fn to i64
-  %v.51 = lshr i64 %v.50, 4
-  %v.52 = and i64 %v.51, 63
-  %at.53 = getelementptr [24 x i8], ptr @costs, i64 %v.52
-  %v.57 = load ptr, ptr %at.53
-  %v.58 = icmp ne ptr %v.57, %fn
-  br i1 %v.58, label %then.54, label %after.56
-then.54:
-  br label %is_too_small_end.42
-after.56:
-  %v.59 = load i64, ptr @inline_cycles
-  %rate_at.60 = getelementptr i8, ptr %at.53, i64 8
-  %v.61 = load i64, ptr %rate_at.60
-  %v.62 = mul i64 %v.61, %extent_wish
-  %v.63 = lshr i64 %v.62, 10
-  %total.64 = add i64 %v.59, %v.63
-  %v.65 = load i64, ptr @wake_cycles
-  %v.66 = shl i64 %v.65, 1
-  %is_small.67 = icmp ult i64 %total.64, %v.66
-  %v.68 = select i1 %is_small.67, i64 %total.64, i64 0
-  store i64 %v.68, ptr @inline_cycles
-  br label %is_too_small_end.42
-is_too_small_end.42:
-  %result.0.69 = phi i1 [ false, %then.43 ], [ false, %then.54 ], [ %is_small.67, %after.56 ]
-  br i1 %result.0.69, label %then.38, label %after.40
-then.38:
-  %start.70 = call i64 @llvm.readcyclecounter()
+  %v.45 = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent_wish, ptr %ctx)
+  br label %run_owned_end.40
+after.43:
+  %v.54 = load atomic i32, ptr @sleepers monotonic, align 4
+  %v.55 = icmp eq i32 %v.54, 0
+  br i1 %v.55, label %then.51, label %after.53
+then.51:
+  br label %is_too_small_end.50
+after.53:
+  %v.58 = ptrtoint ptr %fn to i64
+  %v.59 = lshr i64 %v.58, 4
+  %v.60 = and i64 %v.59, 63
+  %at.61 = getelementptr [24 x i8], ptr @costs, i64 %v.60
+  %v.65 = load ptr, ptr %at.61
+  %v.66 = icmp ne ptr %v.65, %fn
+  br i1 %v.66, label %then.62, label %after.64
+then.62:
+  br label %is_too_small_end.50
+after.64:
+  %v.67 = load i64, ptr @inline_cycles
+  %rate_at.68 = getelementptr i8, ptr %at.61, i64 8
+  %v.69 = load i64, ptr %rate_at.68
+  %v.70 = mul i64 %v.69, %extent_wish
+  %v.71 = lshr i64 %v.70, 10
+  %total.72 = add i64 %v.67, %v.71
+  %v.73 = load i64, ptr @wake_cycles
+  %v.74 = shl i64 %v.73, 1
+  %is_small.75 = icmp ult i64 %total.72, %v.74
+  %v.76 = select i1 %is_small.75, i64 %total.72, i64 0
+  store i64 %v.76, ptr @inline_cycles
+  br label %is_too_small_end.50
+is_too_small_end.50:
+  %result.0.77 = phi i1 [ false, %then.51 ], [ false, %then.62 ], [ %is_small.75, %after.64 ]
+  br i1 %result.0.77, label %then.46, label %after.48
+then.46:
+  %start.78 = call i64 @llvm.readcyclecounter()
   call void @set_order(ptr %fn, i64 %extent_wish, i64 1, i64 %grain.6, i1 %sweeps.7)
-  %status.71 = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent_wish, ptr %ctx)
-  %cycles_at.74 = getelementptr i8, ptr %me.21, i64 648
-  %v.75 = load i64, ptr %cycles_at.74
-  %v.76 = call i64 @llvm.readcyclecounter()
-  %v.77 = sub i64 %v.76, %start.70
-  %v.78 = add i64 %v.75, %v.77
-  store i64 %v.78, ptr %cycles_at.74
-  %indices_at.79 = getelementptr i8, ptr %me.21, i64 656
-  %v.80 = load i64, ptr %indices_at.79
-  %v.81 = add i64 %v.80, %extent_wish
-  store i64 %v.81, ptr %indices_at.79
-  %log.82 = load atomic ptr, ptr @part_log acquire, align 8
-  %v.86 = icmp ne ptr %log.82, null
-  br i1 %v.86, label %then.83, label %after.85
-then.83:
-  call void @note_part(ptr %log.82, ptr %me.21, ptr %me.21, i64 0, i64 %extent_wish, i64 %start.70)
-  br label %after.85
-after.85:
-  %cycles_at.89 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.90 = load i64, ptr %cycles_at.89
-  %indices_at.91 = getelementptr i8, ptr %me.21, i64 656
-  %indices.92 = load i64, ptr %indices_at.91
-  %cycles_at.93 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.93
-  %indices_at.94 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.94
-  %v.98 = icmp ne i64 %indices.92, 0
-  br i1 %v.98, label %then.95, label %after.97
-then.95:
-  %v.101 = ptrtoint ptr %fn to i64
-  %v.102 = lshr i64 %v.101, 4
-  %v.103 = and i64 %v.102, 63
-  %at.104 = getelementptr [24 x i8], ptr @costs, i64 %v.103
-  store ptr %fn, ptr %at.104
-  %rate_at.105 = getelementptr i8, ptr %at.104, i64 8
-  %v.106 = shl i64 %cycles.90, 10
-  %v.107 = udiv i64 %v.106, %indices.92
-  store i64 %v.107, ptr %rate_at.105
-  br label %after.97
-after.97:
-  br label %run_owned_end.32
-after.40:
-  %v.110 = load atomic i32, ptr @num_threads monotonic, align 4
-  %need.111 = sub i32 %v.110, 1
-  %v.115 = load i32, ptr @num_workers
-  %v.116 = icmp ult i32 %v.115, %need.111
-  br i1 %v.116, label %then.112, label %after.114
-then.112:
-  call void @start_workers(i32 %need.111)
-  br label %after.114
-after.114:
-  %is_inside_at.117 = getelementptr i8, ptr %me.21, i64 512
-  store i32 1, ptr %is_inside_at.117
-  call void @set_order(ptr %fn, i64 %extent_wish, i64 %parts.13, i64 %grain.6, i1 %sweeps.7)
+  %status.79 = call i32 @run_chunks(ptr %fn, i64 0, i64 %extent_wish, ptr %ctx)
+  %cycles_at.82 = getelementptr i8, ptr %me.29, i64 648
+  %v.83 = load i64, ptr %cycles_at.82
+  %v.84 = call i64 @llvm.readcyclecounter()
+  %v.85 = sub i64 %v.84, %start.78
+  %v.86 = add i64 %v.83, %v.85
+  store i64 %v.86, ptr %cycles_at.82
+  %indices_at.87 = getelementptr i8, ptr %me.29, i64 656
+  %v.88 = load i64, ptr %indices_at.87
+  %v.89 = add i64 %v.88, %extent_wish
+  store i64 %v.89, ptr %indices_at.87
+  %log.90 = load atomic ptr, ptr @part_log acquire, align 8
+  %v.94 = icmp ne ptr %log.90, null
+  br i1 %v.94, label %then.91, label %after.93
+then.91:
+  call void @note_part(ptr %log.90, ptr %me.29, ptr %me.29, i64 0, i64 %extent_wish, i64 %start.78)
+  br label %after.93
+after.93:
+  %cycles_at.97 = getelementptr i8, ptr %me.29, i64 648
+  %cycles.98 = load i64, ptr %cycles_at.97
+  %indices_at.99 = getelementptr i8, ptr %me.29, i64 656
+  %indices.100 = load i64, ptr %indices_at.99
+  %cycles_at.101 = getelementptr i8, ptr %me.29, i64 648
+  store i64 0, ptr %cycles_at.101
+  %indices_at.102 = getelementptr i8, ptr %me.29, i64 656
+  store i64 0, ptr %indices_at.102
+  %v.106 = icmp ne i64 %indices.100, 0
+  br i1 %v.106, label %then.103, label %after.105
+then.103:
+  %v.109 = ptrtoint ptr %fn to i64
+  %v.110 = lshr i64 %v.109, 4
+  %v.111 = and i64 %v.110, 63
+  %at.112 = getelementptr [24 x i8], ptr @costs, i64 %v.111
+  store ptr %fn, ptr %at.112
+  %rate_at.113 = getelementptr i8, ptr %at.112, i64 8
+  %v.114 = shl i64 %cycles.98, 10
+  %v.115 = udiv i64 %v.114, %indices.100
+  store i64 %v.115, ptr %rate_at.113
+  br label %after.105
+after.105:
+  br label %run_owned_end.40
+after.48:
+  %v.118 = load atomic i32, ptr @num_threads monotonic, align 4
+  %need.119 = sub i32 %v.118, 1
+  %v.123 = load i32, ptr @num_workers
+  %v.124 = icmp ult i32 %v.123, %need.119
+  br i1 %v.124, label %then.120, label %after.122
+then.120:
+  call void @start_workers(i32 %need.119)
+  br label %after.122
+after.122:
+  %is_inside_at.125 = getelementptr i8, ptr %me.29, i64 512
+  store i32 1, ptr %is_inside_at.125
+  call void @set_order(ptr %fn, i64 %extent_wish, i64 %parts.21, i64 %grain.6, i1 %sweeps.7)
   store ptr %fn, ptr @job
-  %ctx_at.120 = getelementptr i8, ptr @job, i64 8
-  store ptr %ctx, ptr %ctx_at.120
-  %extent_at.121 = getelementptr i8, ptr @job, i64 16
-  store i64 %extent_wish, ptr %extent_at.121
-  %owner_at.122 = getelementptr i8, ptr @job, i64 40
-  store ptr %me.21, ptr %owner_at.122
-  %log_at.123 = getelementptr i8, ptr @job, i64 48
-  %v.124 = load atomic ptr, ptr @part_log acquire, align 8
-  store ptr %v.124, ptr %log_at.123
-  %status_at.125 = getelementptr i8, ptr @job, i64 56
-  store atomic i32 0, ptr %status_at.125 monotonic, align 4
+  %ctx_at.128 = getelementptr i8, ptr @job, i64 8
+  store ptr %ctx, ptr %ctx_at.128
+  %extent_at.129 = getelementptr i8, ptr @job, i64 16
+  store i64 %extent_wish, ptr %extent_at.129
+  %parts_at.130 = getelementptr i8, ptr @job, i64 24
+  store i64 %parts.21, ptr %parts_at.130
+  %owner_at.131 = getelementptr i8, ptr @job, i64 48
+  store ptr %me.29, ptr %owner_at.131
+  %log_at.132 = getelementptr i8, ptr @job, i64 56
+  %v.133 = load atomic ptr, ptr @part_log acquire, align 8
+  store ptr %v.133, ptr %log_at.132
+  %status_at.134 = getelementptr i8, ptr @job, i64 64
+  store atomic i32 0, ptr %status_at.134 monotonic, align 4
   store atomic i64 0, ptr @done monotonic, align 8
-  %v.126 = load atomic i64, ptr @ticket monotonic, align 8
-  %generation.127 = lshr i64 %v.126, 32
-  %v.128 = add i64 %generation.127, 1
-  %v.129 = shl i64 %v.128, 32
-  %v.130 = shl i64 %parts.13, 16
-  %v.131 = or i64 %v.129, %v.130
-  store atomic i64 %v.131, ptr @ticket seq_cst, align 8
-  %v.135 = load atomic i32, ptr @sleepers seq_cst, align 4
-  %v.136 = icmp ne i32 %v.135, 0
-  br i1 %v.136, label %then.132, label %after.134
-then.132:
-  %start.137 = call i64 @llvm.readcyclecounter()
-  %v.138 = call i32 @pthread_mutex_lock(ptr @lock)
-  %v.139 = call i32 @pthread_cond_broadcast(ptr @work_ready)
-  %v.140 = call i32 @pthread_mutex_unlock(ptr @lock)
-  %v.141 = call i64 @llvm.readcyclecounter()
-  %v.142 = sub i64 %v.141, %start.137
-  %before.145 = load i64, ptr @wake_cycles
-  %v.146 = shl i64 %before.145, 1
-  %v.147 = call i64 @llvm.umin.i64(i64 %v.142, i64 %v.146)
-  %v.148 = add i64 %before.145, %v.147
-  %mean.149 = lshr i64 %v.148, 1
-  %v.150 = icmp eq i64 %before.145, 0
-  %v.151 = select i1 %v.150, i64 %v.142, i64 %mean.149
-  store i64 %v.151, ptr @wake_cycles
-  br label %after.134
-after.134:
-  call void @drain(ptr %me.21, ptr @owner_cpu)
-  call void @wait_for_parts(i64 %parts.13)
-  %cycles_at.154 = getelementptr i8, ptr %me.21, i64 648
-  %cycles.155 = load i64, ptr %cycles_at.154
-  %indices_at.156 = getelementptr i8, ptr %me.21, i64 656
-  %indices.157 = load i64, ptr %indices_at.156
-  %cycles_at.158 = getelementptr i8, ptr %me.21, i64 648
-  store i64 0, ptr %cycles_at.158
-  %indices_at.159 = getelementptr i8, ptr %me.21, i64 656
-  store i64 0, ptr %indices_at.159
-  %v.163 = icmp ne i64 %indices.157, 0
-  br i1 %v.163, label %then.160, label %after.162
-then.160:
-  %v.166 = ptrtoint ptr %fn to i64
-  %v.167 = lshr i64 %v.166, 4
-  %v.168 = and i64 %v.167, 63
-  %at.169 = getelementptr [24 x i8], ptr @costs, i64 %v.168
-  store ptr %fn, ptr %at.169
-  %rate_at.170 = getelementptr i8, ptr %at.169, i64 8
-  %v.171 = shl i64 %cycles.155, 10
-  %v.172 = udiv i64 %v.171, %indices.157
-  store i64 %v.172, ptr %rate_at.170
-  br label %after.162
-after.162:
-  %is_inside_at.173 = getelementptr i8, ptr %me.21, i64 512
-  store i32 0, ptr %is_inside_at.173
-  %status_at.174 = getelementptr i8, ptr @job, i64 56
-  %status.175 = load atomic i32, ptr %status_at.174 monotonic, align 4
-  %v.179 = icmp ne i32 %status.175, 0
-  br i1 %v.179, label %then.176, label %after.178
-then.176:
-  %error_at.180 = getelementptr i8, ptr @job, i64 64
-  call void @llvm.memcpy.p0.p0.i64(ptr %me.21, ptr %error_at.180, i64 512, i1 false)
-  br label %after.178
-after.178:
-  br label %run_owned_end.32
-run_owned_end.32:
-  %result.0.181 = phi i32 [ %v.37, %then.33 ], [ %status.71, %after.97 ], [ %status.175, %after.178 ]
+  %v.135 = load atomic i64, ptr @ticket monotonic, align 8
+  %generation.136 = lshr i64 %v.135, 32
+  %v.137 = add i64 %generation.136, 1
+  %v.138 = shl i64 %v.137, 32
+  %v.139 = shl i64 %parts.21, 16
+  %v.140 = or i64 %v.138, %v.139
+  store atomic i64 %v.140, ptr @ticket seq_cst, align 8
+  %v.144 = load atomic i32, ptr @sleepers seq_cst, align 4
+  %v.145 = icmp ne i32 %v.144, 0
+  br i1 %v.145, label %then.141, label %after.143
+then.141:
+  %start.146 = call i64 @llvm.readcyclecounter()
+  %v.147 = call i32 @pthread_mutex_lock(ptr @lock)
+  %v.148 = call i32 @pthread_cond_broadcast(ptr @work_ready)
+  %v.149 = call i32 @pthread_mutex_unlock(ptr @lock)
+  %v.150 = call i64 @llvm.readcyclecounter()
+  %v.151 = sub i64 %v.150, %start.146
+  %before.154 = load i64, ptr @wake_cycles
+  %v.155 = shl i64 %before.154, 1
+  %v.156 = call i64 @llvm.umin.i64(i64 %v.151, i64 %v.155)
+  %v.157 = add i64 %before.154, %v.156
+  %mean.158 = lshr i64 %v.157, 1
+  %v.159 = icmp eq i64 %before.154, 0
+  %v.160 = select i1 %v.159, i64 %v.151, i64 %mean.158
+  store i64 %v.160, ptr @wake_cycles
+  br label %after.143
+after.143:
+  call void @drain(ptr %me.29, ptr @owner_cpu, i1 true)
+  call void @wait_for_parts(i64 %parts.21)
+  %cycles_at.163 = getelementptr i8, ptr %me.29, i64 648
+  %cycles.164 = load i64, ptr %cycles_at.163
+  %indices_at.165 = getelementptr i8, ptr %me.29, i64 656
+  %indices.166 = load i64, ptr %indices_at.165
+  %cycles_at.167 = getelementptr i8, ptr %me.29, i64 648
+  store i64 0, ptr %cycles_at.167
+  %indices_at.168 = getelementptr i8, ptr %me.29, i64 656
+  store i64 0, ptr %indices_at.168
+  %v.172 = icmp ne i64 %indices.166, 0
+  br i1 %v.172, label %then.169, label %after.171
+then.169:
+  %v.175 = ptrtoint ptr %fn to i64
+  %v.176 = lshr i64 %v.175, 4
+  %v.177 = and i64 %v.176, 63
+  %at.178 = getelementptr [24 x i8], ptr @costs, i64 %v.177
+  store ptr %fn, ptr %at.178
+  %rate_at.179 = getelementptr i8, ptr %at.178, i64 8
+  %v.180 = shl i64 %cycles.164, 10
+  %v.181 = udiv i64 %v.180, %indices.166
+  store i64 %v.181, ptr %rate_at.179
+  br label %after.171
+after.171:
+  %is_inside_at.182 = getelementptr i8, ptr %me.29, i64 512
+  store i32 0, ptr %is_inside_at.182
+  %status_at.183 = getelementptr i8, ptr @job, i64 64
+  %status.184 = load atomic i32, ptr %status_at.183 monotonic, align 4
+  %v.188 = icmp ne i32 %status.184, 0
+  br i1 %v.188, label %then.185, label %after.187
+then.185:
+  %error_at.189 = getelementptr i8, ptr @job, i64 72
+  call void @llvm.memcpy.p0.p0.i64(ptr %me.29, ptr %error_at.189, i64 512, i1 false)
+  br label %after.187
+after.187:
+  br label %run_owned_end.40
+run_owned_end.40:
+  %result.0.190 = phi i32 [ %v.45, %then.41 ], [ %status.79, %after.105 ], [ %status.184, %after.187 ]
   store atomic i32 0, ptr @busy release, align 4
-  ret i32 %result.0.181
-after.24:
-  br label %after.18
-after.18:
-  %v.182 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
-  ret i32 %v.182
+  ret i32 %result.0.190
+after.32:
+  br label %after.26
+after.26:
+  %v.191 = call i32 %fn(i64 0, i64 %extent_wish, ptr %ctx)
+  ret i32 %v.191
 }
 
 ; `retain`, for compiled programs.

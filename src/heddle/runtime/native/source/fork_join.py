@@ -1,10 +1,12 @@
 """The fork-join pool: heddle_parallel_for(fn, ctx, extent, grain), fn(begin, end, ctx) -> status.
 
-One job at a time. The owner of `busy` writes the job, then publishes `ticket` = generation:32 | parts:16 |
-next:16. Whoever advances `next` with compare-exchange owns that part; the job's fields cannot change before
-every part is done, so reading them after a successful claim is safe. The caller claims parts too, so a worker
-that wakes late costs nothing. Idle workers spin `spin_limit` times on the ticket, then sleep on `work_ready`.
-A part belongs to a range that depends only on extent and parts: results do not depend on who ran what.
+One job at a time. The owner of `busy` writes the job, then publishes `ticket` = generation:32 | left:16 |
+first:16: the parts that nobody has claimed. The caller claims the first of them, a worker the last, each with
+compare-exchange. The job's fields cannot change before every part is done, so reading them after a successful
+claim is safe. A worker that wakes late, or whose processor is slow or does other work, costs little: the
+caller goes on. Each end keeps to its side of the indices, so what one loop wrote is near where the next reads
+it. Idle workers spin `spin_limit` times on the ticket, then sleep on `work_ready`. A part belongs to a range
+that depends only on extent and parts: results do not depend on who ran what.
 
 Waking a sleeper can cost the caller more than a small loop does (60 us on some virtual machines). While
 workers sleep, loops run inline until the cycles spent so exceed twice what the last wakes cost: then waking
@@ -84,6 +86,7 @@ class Job(Struct):
     fn: Body
     ctx: Address
     extent: u64
+    parts: u64
     chunk: u64
     is_backwards: u64
     owner: Pointer[Thread]
@@ -91,6 +94,9 @@ class Job(Struct):
     status: Atomic[i32]
     error: Error
 
+
+PARTS_OF_A_THREAD = 4
+"""Into how many parts a loop is cut for each thread: threads that are late or slow leave theirs to the others."""
 
 num_threads = Global(Atomic[u32], 1)
 num_workers = Global(u32)
@@ -206,18 +212,20 @@ def run_part(me: Pointer[Thread], part: u64, parts: u64) -> None:
 
 
 @native
-def drain(me: Pointer[Thread], cpu: Pointer[Atomic[i32]]) -> None:
+def drain(me: Pointer[Thread], cpu: Pointer[Atomic[i32]], is_caller: bool) -> None:
     """Claim and run parts of the current job until none is left. `cpu` remembers the processor."""
+    step: u64 = 1 if is_caller else 0
     while True:
         seen = ticket.load(ACQUIRE)
-        part = seen & 65535
-        parts = (seen >> 16) & 65535
-        if part >= parts:
+        first = seen & 65535
+        left = (seen >> 16) & 65535
+        if left == 0:
             return
-        if not ticket.compare_exchange(seen, seen + 1, ACQ_REL, ACQUIRE):
+        if not ticket.compare_exchange(seen, seen - 65536 + step, ACQ_REL, ACQUIRE):
             continue
         cpu.store(current_cpu(), RELAXED)
-        run_part(me, part, parts)
+        parts = job.parts
+        run_part(me, first if is_caller else first + left - 1, parts)
         if done.add(1, SEQ_CST) + 1 == parts and caller_waits.load(SEQ_CST) != 0:
             pthread_mutex_lock(lock)
             pthread_cond_signal(work_done)
@@ -236,8 +244,7 @@ def is_here(mark: Pointer[Atomic[i32]]) -> bool:
 @inline
 def has_work() -> bool:
     """Whether parts of a loop are left that no thread has taken."""
-    seen = ticket.load(SEQ_CST)
-    return (seen & 65535) < ((seen >> 16) & 65535)
+    return (ticket.load(SEQ_CST) >> 16) & 65535 != 0
 
 
 @inline
@@ -273,7 +280,7 @@ def worker(unused: Address) -> Address:
             elif meets | (spins >= limit):
                 sleep_until_work()
                 break
-        drain(me, helper_cpu)
+        drain(me, helper_cpu, False)
 
 
 @cold
@@ -321,6 +328,7 @@ def publish(me: Pointer[Thread], fn: Body, ctx: Address, extent: u64, parts: u64
     job.fn = fn
     job.ctx = ctx
     job.extent = extent
+    job.parts = parts
     job.owner = me
     job.log = part_log.load(ACQUIRE)
     job.status.store(0, RELAXED)
@@ -346,7 +354,7 @@ def run_shared(
     me.is_inside = 1
     set_order(fn, extent, parts, grain, sweeps)
     publish(me, fn, ctx, extent, parts)
-    drain(me, owner_cpu)
+    drain(me, owner_cpu, True)
     wait_for_parts(parts)
     settle_account(me, fn)
     me.is_inside = 0
@@ -387,7 +395,9 @@ def heddle_parallel_for(fn: Body, ctx: Address, extent_wish: i64, grain_wish: i6
     grain = max(abs(grain_wish), 1)
     sweeps = grain_wish < 0
     wanted = (extent - 1) // grain + 1
-    parts = min(wanted, u64(num_threads.load(RELAXED)))
+    threads = u64(num_threads.load(RELAXED))
+    is_even = sweeps | (threads == 1)  # a sweep comes back to what its thread has near
+    parts = min(wanted, threads if is_even else threads * PARTS_OF_A_THREAD)
     has_order = sweeps & (wanted >= 4)
     if (parts > 1) | has_order:
         me = heddle_thread()
