@@ -96,7 +96,7 @@ class Job(Struct):
 
 
 PARTS_OF_A_THREAD = 4
-"""Into how many parts a loop is cut for each thread: threads that are late or slow leave theirs to the others."""
+"""Into how many parts a loop is cut for each thread. Threads that are late or slow leave parts to others."""
 
 num_threads = Global(Atomic[u32], 1)
 num_workers = Global(u32)
