@@ -24,8 +24,8 @@ from heddle.runtime.native.library import set_num_threads
 
 
 def throughput(call: Callable[[], Any], num_clients: int, seconds: float) -> tuple[float, np.ndarray]:
-    """Requests a second, and the latencies in seconds at 50 and 99 percent. A first request is not counted: the
-    threads of the engine before still spin, and the caches hold its weights."""
+    """Requests a second, and the latencies in seconds at 50 and 99 percent. The first request is not counted:
+    threads of the previous engine still spin, and the caches hold its weights."""
     call()
     stop, latencies = time.perf_counter() + seconds, list[float]()
 
