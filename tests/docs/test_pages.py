@@ -38,6 +38,7 @@ def test_codes_have_a_meaning() -> None:
     assert not [code.name for code in CODES.values() if not (code.title and code.meaning)]
 
 
+@pytest.mark.whole("a change of any name or text may break a page")
 @pytest.mark.parametrize(
     ("name", "package"),
     [
