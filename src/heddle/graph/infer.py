@@ -182,6 +182,12 @@ def type_of(expr: Expr) -> Type:
     return ty  # type: ignore[no-any-return]
 
 
+def tensor_dims(expr: Expr) -> tuple[PrimExpr, ...] | None:
+    """Return the dimensions of a typed expression; None if it is no tensor or they are not known."""
+    ty = type_of(expr)
+    return tuple(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None
+
+
 def infer(expr: Expr, mod: IRModule | None = None, analyzer: Analyzer | None = None) -> Type:
     """Infer the type of an expression whose parts are typed."""
     analyzer = analyzer or Analyzer()

@@ -26,10 +26,9 @@ import numpy as np
 
 from heddle.arith import Analyzer
 from heddle.graph import op
-from heddle.graph.infer import type_of
+from heddle.graph.infer import tensor_dims
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, is_call
-from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
@@ -102,7 +101,7 @@ class _Converter(BindingRewriter):
         kind = next((conv for name, conv in _KINDS.items() if is_call(value, name)), None)
         if kind is None or not isinstance(value, Call):
             return value
-        weight, result = (_dims(type_of(expr)) for expr in (value.args[1], value))
+        weight, result = (tensor_dims(expr) for expr in (value.args[1], value))
         axes = None if weight is None else _axes_of(value.attrs, weight)
         if axes is None or weight is None or result is None:
             return value
@@ -118,7 +117,7 @@ class _Converter(BindingRewriter):
             self.emit(self._convolution(call, conv, axes, list(chosen), weight), "images")
             for chosen in product(*(axis.parts for axis in axes))
         ]
-        sizes = (_dims(type_of(images[0])) or ())[2:]
+        sizes = (tensor_dims(images[0]) or ())[2:]
         left = [size * axis.stride - dim for size, axis, dim in zip(sizes, axes, result[2:], strict=True)]
         cuts = [_extent(Analyzer().simplify(more)) for more in left]
         parts = [[(part.first, part.count) for part in axis.parts] for axis in axes]
@@ -170,10 +169,6 @@ def _images_first(groups: int) -> bool:
     """Whether the images lie one behind the other, each with all channels: then blocks of channels stay
     blocks. Channels of a group lie together."""
     return groups == 1
-
-
-def _dims(ty: Any) -> tuple[PrimExpr, ...] | None:
-    return tuple(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None
 
 
 def _extent(dim: PrimExpr) -> int:

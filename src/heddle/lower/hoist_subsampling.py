@@ -22,7 +22,7 @@ from collections import Counter
 from typing import Any, ClassVar
 
 from heddle.graph import op
-from heddle.graph.infer import type_of
+from heddle.graph.infer import tensor_dims, type_of
 from heddle.graph.nodes import VarBinding
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import TensorType
@@ -96,7 +96,7 @@ class _Hoister(BindingRewriter):
             return arg
         if arg in self._made:
             return self._made[arg]
-        axes, dims = sorted(steps), _dims(arg)
+        axes, dims = sorted(steps), tensor_dims(arg)
         assert dims is not None
         taken = op.strided_slice(
             arg,
@@ -120,10 +120,10 @@ def _steps_of_all_readers(func: Function) -> dict[Var, Steps]:
         if not isinstance(value, Call):
             continue
         wanted = found.get(var, [])
-        is_agreed = len(wanted) == uses[var] - 1 and var.is_dataflow  # one occurrence is the definition
-        if wanted and is_agreed and all(steps == wanted[0] for steps in wanted):
-            if _reads(value, wanted[0]) is not None:
-                kept[var] = wanted[0]
+        are_all = len(wanted) == uses[var] - 1 > 0 and var.is_dataflow  # one occurrence is the definition
+        are_equal = all(steps == wanted[0] for steps in wanted)
+        if are_all and are_equal and _reads(value, wanted[0]) is not None:
+            kept[var] = wanted[0]
         read = _reads(value, kept.get(var, {}))
         for arg, steps in zip(value.args, read.operands if read is not None else (), strict=False):
             if steps and isinstance(arg, Var):
@@ -137,7 +137,7 @@ def _reads(call: Call, steps: Steps) -> _Reads | None:
     rank = next((rank for name, rank in _CONVOLUTIONS.items() if is_call(call, name)), None)
     if rank is not None:
         return _reads_of_convolution(call, rank, steps)
-    record, dims = op_def(call.op), _dims(call)
+    record, dims = op_def(call.op), tensor_dims(call)
     if not steps or dims is None or record is None or not isinstance(record.layout, AnyLayout):
         return None
     found = [_steps_in_operand(arg, dims, steps) for arg in call.args]
@@ -149,7 +149,7 @@ def _steps_in_operand(arg: Expr, dims: tuple[PrimExpr, ...], steps: Steps) -> St
     """The positions of an operand that broadcasts to `dims`."""
     if not isinstance(type_of(arg), TensorType):
         return {}
-    own = _dims(arg)
+    own = tensor_dims(arg)
     if own is None:
         return None
     more = len(dims) - len(own)
@@ -164,7 +164,7 @@ def _steps_in_operand(arg: Expr, dims: tuple[PrimExpr, ...], steps: Steps) -> St
 
 
 def _reads_of_convolution(call: Call, rank: int, steps: Steps) -> _Reads | None:
-    data, weight, attrs = _dims(call.args[0]), _dims(call.args[1]), call.attrs
+    data, weight, attrs = tensor_dims(call.args[0]), tensor_dims(call.args[1]), call.attrs
     data_layout, kernel_layout = str(attrs.data_layout), str(attrs.kernel_layout)
     out_layout = str(attrs.out_layout or data_layout)
     letters = spatial_letters(rank)
@@ -182,8 +182,3 @@ def _reads_of_convolution(call: Call, rank: int, steps: Steps) -> _Reads | None:
             step = 1
         strides.append(step)
     return _Reads((found, *({} for _ in call.args[1:])), tuple(strides))
-
-
-def _dims(expr: Expr) -> tuple[PrimExpr, ...] | None:
-    ty = type_of(expr)
-    return tuple(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None

@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from heddle.graph.infer import type_of
+from heddle.graph.infer import tensor_dims
 from heddle.graph.nodes import Binding
 from heddle.graph.op_builder import call_op
 from heddle.graph.rewriter import BindingRewriter, is_call
-from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Call, Expr, Function, Var
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.prim.nodes import PrimExpr, constant, is_const_int
@@ -52,7 +52,7 @@ class _Rewriter(BindingRewriter):
             return value
         data, indices = value.args[0], value.args[1]
         axis, source = int(value.attrs["axis"]), self._sources.get(indices)
-        dims, into = _dims(indices), _dims(data)
+        dims, into = tensor_dims(indices), tensor_dims(data)
         if source is None or dims is None or into is None:
             return value
         axis %= len(dims)
@@ -71,7 +71,7 @@ class _Rewriter(BindingRewriter):
 
     def _rows(self, source: Expr, dims: Sequence[PrimExpr], axis: int) -> Expr | None:
         """The index of each row, as vectors of one number, if rows have one index each."""
-        given, rank = _dims(source), len(dims)
+        given, rank = tensor_dims(source), len(dims)
         if given is None or axis == rank - 1:
             return None
         one = constant(1, "int64")
@@ -92,7 +92,7 @@ def _repeated(value: Expr) -> Expr | None:
     if is_call(value, "relax.broadcast_to"):
         return value.args[0]
     if is_call(value, "relax.tile"):
-        given, made = _dims(value.args[0]), _dims(value)
+        given, made = tensor_dims(value.args[0]), tensor_dims(value)
         if given is None or made is None:
             return None
         repeats = value.attrs["repeats"]
@@ -105,8 +105,3 @@ def _repeated(value: Expr) -> Expr | None:
 
 def _is_dataflow(expr: Expr) -> bool:
     return isinstance(expr, Var) and expr.is_dataflow
-
-
-def _dims(expr: Expr) -> tuple[PrimExpr, ...] | None:
-    ty = type_of(expr)
-    return tuple(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None

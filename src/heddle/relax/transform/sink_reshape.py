@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from heddle.graph.infer import type_of
+from heddle.graph.infer import tensor_dims, type_of
 from heddle.graph.nodes import Binding
 from heddle.graph.op_builder import call_op
 from heddle.graph.rewriter import BindingRewriter, is_call
@@ -83,9 +83,8 @@ class _Sinker(BindingRewriter):
 
 def _dims(exprs: Sequence[Expr]) -> tuple[PrimExpr, ...] | None:
     """The dimensions that tensors have in common, if they are known and the same."""
-    types = [type_of(expr) for expr in exprs]
-    found = [tuple(ty.dims) for ty in types if isinstance(ty, TensorType) and ty.dims is not None]
-    same = len(found) == len(types) > 0 and all(structural_equal(found[0], other) for other in found[1:])
+    found = [dims for expr in exprs if (dims := tensor_dims(expr)) is not None]
+    same = len(found) == len(exprs) > 0 and all(structural_equal(found[0], other) for other in found[1:])
     return found[0] if same else None
 
 
