@@ -8,7 +8,8 @@ here, also in processes that tests start: for users it gives way to the next. Pr
 deterministic examples and no deadline in time: a slow machine is no failure. Whole programs are not
 kept on disk: tests that replace a part of the compiler must see it run. Where Python is not to write its
 bytecode beside the sources, it writes that into a folder of the run's own: else each of the processes that
-tests start would read all of our sources anew."""
+tests start would read all of our sources anew. Costly cases run first, and the workers of xdist get few cases
+at a time, so that none is left with a long queue at the end."""
 
 import atexit
 import gc
@@ -21,7 +22,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.costs import ChoiceReporter, CostRecorder, choose, read_costs
+from tests.costs import ChoiceReporter, CostRecorder, choose, costly_first, read_costs
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell ignores it for what runs in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -42,6 +43,9 @@ settings.register_profile(
     "tests", max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile("tests")
+
+CASES_AT_A_TIME = 8
+"""So many cases a worker of xdist gets at once. With fewer, fixtures of a module are made by more workers."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -68,6 +72,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")  # reports go to the process that started the workers
+    if config.getoption("maxschedchunk", CASES_AT_A_TIME) is None:  # xdist is there, and nobody asked
+        config.option.maxschedchunk = CASES_AT_A_TIME
     config.pluginmanager.register(ChoiceReporter(), "choice")
     if config.getoption("--record-costs") and not is_worker:
         config.pluginmanager.register(CostRecorder(config.getoption("--all")))
@@ -76,9 +82,12 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what takes long, where whole files or folders were asked for."""
     is_chosen = config.getoption("keyword") or any("::" in arg for arg in config.args)
-    if config.getoption("--all") or config.getoption("--update") or is_chosen:
+    if config.getoption("--update") or is_chosen:
         return
     costs, budget_s = read_costs(), config.getoption("--budget")
+    items[:] = costly_first(items, costs)
+    if config.getoption("--all"):
+        return
     if budget_s is not None:
         costs = replace(costs, budget_s=budget_s)
     choice = choose(items, costs, config.getoption("--turn"))

@@ -9,6 +9,7 @@ import pytest
 
 from tests.conftest import pytest_collection_modifyitems
 from tests.costs import (
+    EARLY_S,
     LISTED_S,
     OTHER_CASE_S,
     SHARE_S,
@@ -16,6 +17,7 @@ from tests.costs import (
     CostRecorder,
     Costs,
     choose,
+    costly_first,
     merged,
     read_costs,
     shares,
@@ -61,6 +63,14 @@ def test_every_case_has_its_turn(count, cases_in_a_share):
 def test_tests_that_have_less_than_a_case_do_not_all_run_in_the_same_turn():
     ran = [bool(some_cases(_cases(3, f"test_{number}"), 10.0, 1.0, 0)) for number in range(100)]
     assert 3 <= sum(ran) <= 25
+
+
+def test_costly_cases_run_first_and_the_others_in_order():
+    costs = Costs(cases={"long": 2 * EARLY_S, "longest": 3 * EARLY_S, "listed": EARLY_S / 2})
+    items = [case for test in ("new", "long", "listed", "longest", "other") for case in _cases(2, test)]
+    assert [item.nodeid for item in costly_first(items, costs)] == [
+        f"{test}[{number}]" for test in ("longest", "long", "new", "listed", "other") for number in (0, 1)
+    ]
 
 
 def test_cheap_tests_and_new_ones_run_with_all_cases():
