@@ -10,7 +10,8 @@ compile time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Sequence, Set
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,6 +43,8 @@ from heddle.tir.schedule.rules.convolution_tile import (
     find_convolution,
     weight_blocks,
 )
+from heddle.tir.schedule.rules.register_tile import Axes
+from heddle.tir.schedule.rules.register_tile import choose_tile as choose_register_tile
 from heddle.tir.schedule.rules.rule import extent_of, is_reduction
 from heddle.tir.schedule.tree import replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -209,12 +212,29 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
     for dim, index in enumerate(own[0].indices):
         if isinstance(index, PrimVar) and index in spatial and index not in used:
             size = buffer.shape[dim]
-            lanes = choose_block(size.value) if isinstance(size, IntImm) else None
-            if lanes is None:
+            most = _columns_of_a_tile(block, index, used, set(free_vars(*own[0].indices)), target)
+            columns = choose_block(size.value, most) if isinstance(size, IntImm) else None
+            if columns is None:
                 return None
             beside = _side_by_side(block, own[0], data)
-            return _Packing(position, ((dim, lanes), *beside), dim)
+            return _Packing(position, ((dim, columns), *beside), dim)
     return None
+
+
+def _columns_of_a_tile(
+    block: SBlock, columns: PrimVar, in_data: Set[PrimVar], in_weights: Set[PrimVar], target: Target
+) -> int:
+    """How many columns a register tile takes. A panel of as many is read from front to end, and the next one
+    after it, which the processor foresees; in a wider one each step would read another line far away. The
+    longest axis of rows decides."""
+    extents = {
+        axis.var: extent_of(axis.dom.extent)
+        for axis in block.iter_vars
+        if axis.iter_type is IterType.DataPar and axis.var in in_data and axis.var not in in_weights
+    }
+    rows = max(extents, key=lambda var: math.inf if (size := extents[var]) is None else size, default=None)
+    tile = choose_register_tile(block, Axes(rows, columns, (), (), packed=BLOCKS[0]), target)
+    return BLOCKS[0] if tile is None else tile.columns
 
 
 def _side_by_side(
@@ -237,9 +257,10 @@ def _side_by_side(
     return ((used[0], depth),)
 
 
-def choose_block(size: int) -> int | None:
-    """The block for an axis of this size; None where every one would be mostly zeros."""
-    fills = {block: -size % block / max(1, size) for block in BLOCKS}
+def choose_block(size: int, most: int) -> int | None:
+    """The block for an axis of this size, of at most so many columns; None where every one would be mostly
+    zeros."""
+    fills = {block: -size % block / max(1, size) for block in BLOCKS if block <= most}
     return next((block for block, fill in fills.items() if fill <= MAX_FILL), None)
 
 

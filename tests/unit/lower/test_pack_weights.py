@@ -8,9 +8,10 @@ from heddle import relax
 from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.ir.visitor import walk
 from heddle.lower.pack_weights import MAX_FILL, choose_block
+from heddle.prim.intrinsics import is_prefetch
 from heddle.script import from_source
 from heddle.target import Target
-from heddle.tir.nodes import For
+from heddle.tir.nodes import For, PrimFunc
 
 MATMUL = """
 from heddle.script import ir as I, relax as R, tir as T
@@ -27,10 +28,33 @@ class Module:
 """
 
 
-@pytest.mark.parametrize(("size", "block"), [(64, 64), (1000, 64), (50257, 64), (96, 48), (24, 8), (7, None)])
-def test_the_block_wastes_little(size, block):
-    assert choose_block(size) == block
-    assert block is None or -size % block <= MAX_FILL * size
+@pytest.mark.parametrize(
+    ("size", "most", "block"),
+    [(64, 64, 64), (64, 16, 16), (1000, 64, 64), (50257, 64, 64), (96, 64, 48), (96, 32, 32), (24, 64, 8)],
+)
+def test_the_block_wastes_little(size, most, block):
+    assert choose_block(size, most) == block
+    assert -size % block <= MAX_FILL * size
+    assert choose_block(7, most) is None
+
+
+@pytest.mark.parametrize(
+    ("cpu", "rows", "columns"),
+    [("haswell", '"m"', 16), ("haswell", 100, 16), ("haswell", 1, 32), ("skylake-avx512", '"m"', 64)],
+)
+def test_a_panel_is_as_wide_as_the_register_tile(cpu, rows, columns):
+    """So that a tile reads its weights from front to end. The next panel is fetched meanwhile, where rows use a
+    panel more than once."""
+    source = MATMUL.format(k=64, n=256).replace('("m",', f"({rows},")
+    weights = {"w": np.zeros((64, 256), "float32"), "b": np.zeros(256, "float32")}
+    mod = relax.transform.BindParams("main", weights)(from_source(source))
+    target = Target(f"llvm -mcpu={cpu}")
+    for step in (*optimize_passes(target), *legalize_passes(target)):
+        mod = step(mod)
+    (kernel,) = (func for func in mod.functions.values() if isinstance(func, PrimFunc))
+    panels = next(buffer for buffer in kernel.buffers if len(buffer.shape) == 3)
+    assert [int(extent) for extent in panels.shape] == [256 // columns, 64, columns]
+    assert any(is_prefetch(node) for node in walk(kernel)) is (rows != 1)
 
 
 @pytest.mark.parametrize(("k", "n"), [(5, 1000), (17, 61), (1, 127), (8, 64)])

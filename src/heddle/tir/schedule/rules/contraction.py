@@ -182,10 +182,13 @@ def _ragged_rows(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> Pri
 
 
 def _prefetch_weights(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, loops: _Loops) -> None:
-    """While a panel of packed weights is used, fetch the next one."""
-    if axes.packed != tile.columns or loops.row_tiles is None or len(axes.reduce) != 1 or loops.batches:
-        return
+    """While a panel of packed weights is used several times, fetch the next one. A panel that is read once is
+    followed by the next without a pause: the processor foresees that, and asking costs more."""
     tiles = loops.row_tiles
+    if tiles is None or is_const_int(tiles, 1):
+        return
+    if axes.packed != tile.columns or len(axes.reduce) != 1 or loops.batches:
+        return
     stride = prefetch_stride(tiles, tile.columns * axes.depth)
     steps, has_rows = sch.get(loops.reduce).extent, loops.tile is loops.parallel
 

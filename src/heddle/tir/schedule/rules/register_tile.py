@@ -116,7 +116,7 @@ def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = 
     lanes = max(1, target.vector_width_bits // dtype.bits)
     registers = 32 if target.vector_width_bits >= 512 else 16
     extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
-    columns = axes.packed or extents[axes.n]
+    columns = extents[axes.n] if axes.packed is None else axes.packed
     if columns is not None and columns < lanes:
         lanes = max(4, 1 << (columns - 1).bit_length()) if axes.packed is None else columns
     rows = 1 if axes.m is None else extents[axes.m]
@@ -128,13 +128,19 @@ def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = 
         fits = [h for h in fits if rows is not None and rows % h == 0]
     best: tuple[float, Tile] | None = None
     for vectors in (1, 2, 3, 4):
-        if axes.packed is not None and axes.packed % (vectors * lanes):
+        if axes.packed is not None and not _fits_panels(vectors * lanes, axes.packed, extents[axes.n]):
             continue
         for tall in (h for h in fits if h * vectors + vectors + 2 <= registers):
-            score = _score(tall, vectors, lanes, rows, columns)
+            score = _score(tall, vectors, lanes, rows, vectors * lanes if axes.packed else columns)
             if best is None or score > best[0]:
                 best = score, Tile(tall, vectors, lanes)
     return best[1] if best is not None else None
+
+
+def _fits_panels(columns: int, packed: int, size: int | None) -> bool:
+    """Whether so many columns cut panels of packed weights evenly, or are several panels that cut all
+    evenly."""
+    return packed % columns == 0 or (columns % packed == 0 and size is not None and size % columns == 0)
 
 
 ENOUGH = 3.0
