@@ -15,12 +15,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from heddle.ir.expr import GlobalVar
-from heddle.ir.module import IRModule
-from heddle.ir.transform import FunctionPass, PassContext, map_functions
-from heddle.ir.visitor import walk_distinct
+from heddle.ir.transform import FunctionPass, PassContext
 from heddle.lower.codes import L0401
-from heddle.lower.normal_form import graph_functions
 from heddle.prim.nodes import Var
 from heddle.prim.ops import equal
 from heddle.support.diagnostics import Diagnostic, HeddleWarning
@@ -39,8 +35,6 @@ from heddle.tir.schedule.rules.straight_loops import with_straight_loops
 from heddle.tir.schedule.schedule import Schedule
 
 FAILED_RULES = "failed_rules"
-IN_TURNS = "tir.in_turns"
-"""Attribute of functions without a schedule that are called in the turns of a loop."""
 Begin = Callable[[PrimFunc], Schedule]
 
 
@@ -63,9 +57,6 @@ class ApplyDefaultSchedule(FunctionPass):
     rules: tuple[ScheduleRule, ...] = CPU_RULES
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
-    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        return super().transform(with_marked_turns(mod), ctx)
-
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
         if not _is_for_rules(func):
             return func
@@ -76,12 +67,12 @@ class ApplyDefaultSchedule(FunctionPass):
             return _with_failures(func, failed, _name_of(func, mod))
         rule, made = found.rule, found.func
         if rule.wants_rows:
-            made = self._for_one_row(straight, made, failed, bool(func.attrs.get(IN_TURNS)))
+            made = self._for_one_row(straight, made, failed)
             made = self._for_few_rows(straight, made, failed)
         if rule.wants_columns:
             made = self._for_any_columns(straight, made, failed)
         marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
-        return _with_failures(made.with_attr(marks).without_attr(IN_TURNS), failed, _name_of(func, mod))
+        return _with_failures(made.with_attr(marks), failed, _name_of(func, mod))
 
     def scheduled(self, func: PrimFunc, begin: Begin = Schedule) -> Scheduled | None:
         """What the first rule that fits makes of a function, loops for single columns left out; None where
@@ -115,10 +106,10 @@ class ApplyDefaultSchedule(FunctionPass):
             return made
         return self._with_form_for_one(func, size, made, failed)
 
-    def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str], in_turns: bool) -> PrimFunc:
+    def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
         """The scheduled function; where it is a product of any number of rows, with loops of their own for
-        one: of packed weights in the turns of a loop alone, where a product is small and comes often."""
-        size = size_of_one_row(func, packed_too=in_turns)
+        one."""
+        size = size_of_one_row(func)
         return made if size is None else self._with_form_for_one(func, size, made, failed)
 
     def _with_form_for_one(self, func: PrimFunc, size: Var, made: PrimFunc, failed: list[str]) -> PrimFunc:
@@ -141,21 +132,6 @@ class ApplyDefaultSchedule(FunctionPass):
                 raise
             failed.append(f"{type(rule).__name__}: {_reason_of(error)}")
             return None
-
-
-def with_marked_turns(mod: IRModule) -> IRModule:
-    """The module in which the loop functions that turns of loops call have the attribute IN_TURNS: those that
-    a graph function calls which calls itself."""
-    called: set[GlobalVar] = set()
-    for var, func in graph_functions(mod):
-        named = [node for node in walk_distinct(func) if isinstance(node, GlobalVar)]
-        if var in named:
-            called.update(named)
-    if not called:
-        return mod
-    return map_functions(
-        mod, ("tir",), lambda var, func: func.with_attr({IN_TURNS: True}) if var in called else func
-    )
 
 
 def _is_for_rules(func: PrimFunc) -> bool:

@@ -76,7 +76,7 @@ class TileMachine:
             named = ", ".join(f"{spelled[kind]} %a{k}" for k, kind in enumerate(kinds))
             text += f"\ndefine internal void @software.{name}({named}) noinline {{\n"
             text += f"  call void inttoptr (i64 {address} to ptr)({named})\n  ret void\n}}\n"
-        return text
+        return _with_products_of_pairs(text)
 
     def run(self, func: Any, target: str, arguments: Sequence[Any], num_threads: int = 1) -> None:
         """Compile a loop function for a target with tiles, and call it with this machine's. Calls with little
@@ -172,3 +172,28 @@ def _require(condition: Any, what: str) -> None:
 def _flushed(array: Any) -> Any:
     """Subnormal numbers are zero."""
     return np.where(np.abs(array) < np.finfo(np.float32).tiny, np.float32(0), array).astype(np.float32)
+
+
+def _with_products_of_pairs(text: str) -> str:
+    """LLVM IR that multiplies rows of bfloat16 without the instruction VDPBF16PS: both products of a pair are
+    added to the sum, the odd one first."""
+    for lanes in (4, 8, 16):
+        name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}"
+        if f"@{name}(" not in text:
+            continue
+        pairs, sums = f"<{2 * lanes} x bfloat>", f"<{lanes} x float>"
+        text = re.sub(rf"^declare .*@{re.escape(name)}\(.*$", "", text, flags=re.MULTILINE)
+        text = text.replace(f"@{name}(", f"@software.dpbf16ps.{lanes}(")
+        text += (
+            f"\ndefine internal {sums} @software.dpbf16ps.{lanes}({sums} %s0, {pairs} %a, {pairs} %b) {{\n"
+        )
+        for step, first in enumerate((1, 0)):
+            places = ", ".join(f"i32 {first + 2 * lane}" for lane in range(lanes))
+            for side in "ab":
+                picked = f"{pairs} %{side}, {pairs} poison, <{lanes} x i32> <{places}>"
+                text += f"  %{side}n{step} = shufflevector {picked}\n"
+                text += f"  %{side}{step} = fpext <{lanes} x bfloat> %{side}n{step} to {sums}\n"
+            text += f"  %p{step} = fmul {sums} %a{step}, %b{step}\n"
+            text += f"  %s{step + 1} = fadd {sums} %s{step}, %p{step}\n"
+        text += f"  ret {sums} %s2\n}}\n"
+    return text

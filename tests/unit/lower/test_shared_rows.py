@@ -36,8 +36,11 @@ def tasks(rows, weights, count):
     made = Sequential((*optimize_passes(target), *legalize_passes(target)), "test")(product(rows, weights))
     (func,) = (func for func in made.functions.values() if isinstance(func, PrimFunc))
     loops = [node for node in walk(func.body) if isinstance(node, For) and node.kind is ForKind.PARALLEL]
-    assert len(loops) == 1
-    extent, grain = loops[0].extent, as_expr(loops[0].annotations["grain"])
+    assert len(loops) == (
+        1 if isinstance(rows, int) else 2
+    )  # where the number is free, first those for one row
+    loop = loops[0] if count == 1 else loops[-1]
+    extent, grain = loop.extent, as_expr(loop.annotations["grain"])
     at = dict.fromkeys(free_vars(extent, grain), count)
     return evaluate(extent, at), evaluate(grain, at)
 

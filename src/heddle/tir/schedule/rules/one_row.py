@@ -6,7 +6,7 @@
 Each weight is read once, so that nothing pays for a copy; the longer a strip, the fewer pages of memory a row
 of it touches. A register tile would go down a few columns, with another page at every step. The steps of
 a sum are in the same order either way. Where the number of rows is free, one row has loops of its own
-(`one_column.either`).
+(`one_column.either`), with packed weights, too: a tile of one row is wider, and asks for no weights ahead.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def has_one_row(sch: Schedule, handle: SBlockRV, axes: Axes) -> bool:
     )
 
 
-def size_of_one_row(func: PrimFunc, packed_too: bool = False) -> Var | None:
-    """The free size that alone says how many rows a product with plain weights has, or with packed ones if
-    they count, too; None where a function is something else, or where the weights have this size, too."""
+def size_of_one_row(func: PrimFunc) -> Var | None:
+    """The free size that alone says how many rows a product with plain or packed weights has; None where
+    a function is something else, or where the weights have this size, too."""
     sch = Schedule(func)
     reductions = [handle for handle in sch.blocks() if is_reduction(block_of(sch, handle))]
     if len(reductions) != 1 or not is_contraction(block_of(sch, reductions[0])):
         return None
     handle, block = reductions[0], block_of(sch, reductions[0])
     axes = classify(block)
-    if axes is None or not (_may_be_strips(sch, handle, axes) or (packed_too and axes.packed is not None)):
+    if axes is None or not (axes.packed is not None or _may_be_strips(sch, handle, axes)):
         return None
     others = [extent for extent in _rows(block, axes) if extent_of(extent) != 1]
     size = others[0] if len(others) == 1 else None
