@@ -234,7 +234,7 @@ def _columns_of_a_tile(
     }
     rows = max(extents, key=lambda var: math.inf if (size := extents[var]) is None else size, default=None)
     tile = choose_register_tile(block, Axes(rows, columns, (), (), packed=BLOCKS[0]), target)
-    return BLOCKS[0] if tile is None else tile.columns
+    return BLOCKS[0] if tile is None else max(tile.columns, BLOCKS[-1])
 
 
 def _side_by_side(
