@@ -48,8 +48,10 @@ _MAKE_MODEL = """
 import numpy as np, onnx
 from onnx import TensorProto, helper, numpy_helper
 
+
 def value(name, *shape):
     return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
 
 w = np.random.default_rng(0).standard_normal((16, 4)).astype("float32")
 dense = helper.make_node("MatMul", ["x", "w"], ["y"], name="dense")
@@ -69,6 +71,7 @@ with heddle.Session("classifier.heddle") as session:
 """
 _RUN_ALONE = """
 import sys
+
 sys.modules["llvmlite"] = None
 import numpy as np
 from heddle.runtime import LibraryProgram
@@ -134,6 +137,7 @@ sch.get_sblock("C")
 """
 _TYPO = """
 from heddle import relax
+
 relax.op.nn.rellu
 """
 _PROGRAM = """
