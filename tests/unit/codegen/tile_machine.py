@@ -23,6 +23,7 @@ from heddle.runtime.native.library import native_library, set_num_threads
 from heddle.target import Target
 
 REGISTERS, MAX_ROWS, MAX_ROW_BYTES = 8, 16, 64
+MEETING_S = 20.0
 
 
 @dataclass
@@ -44,6 +45,7 @@ class TileMachine:
         self._threads: dict[int, _Thread] = {}
         self._ranges = [(a.ctypes.data, a.ctypes.data + a.nbytes) for a in arrays]
         self._callbacks: list[Any] = []
+        self._met: threading.Event | None = None
 
     @property
     def is_released(self) -> bool:
@@ -80,7 +82,10 @@ class TileMachine:
 
     def run(self, func: Any, target: str, arguments: Sequence[Any], num_threads: int = 1) -> None:
         """Compile a loop function for a target with tiles, and call it with this machine's. Calls with little
-        data keep the interpreter's lock, for which other threads' tiles would wait: they need one thread."""
+        data keep the interpreter's lock, for which other threads' tiles would wait: they need one thread. Of
+        several threads, the first waits for a second (MEETING_S at most) before its first instruction: alone
+        it might have done all parts before a busy machine wakes another."""
+        self._met = threading.Event() if num_threads > 1 else None
         text, names = generate_text({"tiles": func.with_attr("global_symbol", "tiles")}, Target(target))
         code = compile_text(self.link(text), Target("llvm")).object_code
         before = native_library().num_threads
@@ -94,6 +99,11 @@ class TileMachine:
         def run(*operands: Any) -> None:
             self.counts[name] = self.counts.get(name, 0) + 1
             thread = self._threads.setdefault(threading.get_native_id(), _Thread())
+            if self._met is not None:
+                if self.num_threads > 1:
+                    self._met.set()
+                self._met.wait(MEETING_S)
+                self._met.set()
             try:
                 function(thread, *operands)
             except Exception as error:  # a callback has nobody to raise to
