@@ -39,12 +39,11 @@ from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.dot_product import packed_depth
 from heddle.tir.nodes import Buffer, BufferLoad, IterType, PrimFunc, SBlock, SBlockRealize, decl_buffer
 from heddle.tir.schedule.rules.convolution_tile import (
-    choose_tile,
+    choose_panel,
     find_convolution,
     weight_blocks,
 )
-from heddle.tir.schedule.rules.register_tile import Axes
-from heddle.tir.schedule.rules.register_tile import choose_tile as choose_register_tile
+from heddle.tir.schedule.rules.register_tile import Axes, choose_tile
 from heddle.tir.schedule.rules.rule import extent_of, is_reduction
 from heddle.tir.schedule.tree import replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -201,9 +200,9 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
     if len(own) != 1 or any(region.buffer is buffer for b in other_blocks for region in b.reads):
         return None
     conv = find_convolution([block])
-    tile = None if conv is None else choose_tile(conv, other_blocks, target)
-    if conv is not None and tile is not None:
-        blocks = weight_blocks(conv, tile) if conv.weights.buffer is buffer else None
+    panel = None if conv is None else choose_panel(conv, other_blocks, target)
+    if conv is not None and panel is not None:
+        blocks = weight_blocks(conv, panel) if conv.weights.buffer is buffer else None
         return _Packing(position, blocks, blocks[-1][0]) if blocks else None
     written = {region.buffer for region in block.writes}
     data = [load for load in loads if load.buffer is not buffer and load.buffer not in written]
@@ -233,7 +232,7 @@ def _columns_of_a_tile(
         if axis.iter_type is IterType.DataPar and axis.var in in_data and axis.var not in in_weights
     }
     rows = max(extents, key=lambda var: math.inf if (size := extents[var]) is None else size, default=None)
-    tile = choose_register_tile(block, Axes(rows, columns, (), (), packed=BLOCKS[0]), target)
+    tile = choose_tile(block, Axes(rows, columns, (), (), packed=BLOCKS[0]), target)
     return BLOCKS[0] if tile is None else max(tile.columns, BLOCKS[-1])
 
 

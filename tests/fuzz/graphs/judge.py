@@ -22,6 +22,7 @@ from heddle.runtime import cpu
 from heddle.runtime.native.library import set_num_threads
 from heddle.support.diagnostics import HeddleError, InternalError
 from heddle.target import Target
+from heddle.tir.schedule.error import ScheduleError
 from heddle.vm.relax import VirtualMachine
 from tests.fuzz.graphs.loops import with_interpreted_loops
 from tests.fuzz.graphs.values import FLOATS, Value
@@ -179,7 +180,8 @@ def _against_peers(case: Case, number: int, results: list[np.ndarray[Any, Any]])
 
 
 def _failed(stage: str, error: Exception) -> Verdict:
-    if isinstance(error, HeddleError) and not isinstance(error, InternalError):
+    is_ours = isinstance(error, (InternalError, ScheduleError))  # no user wrote the schedule
+    if isinstance(error, HeddleError) and not is_ours:
         text = str(error).strip().splitlines()[0]
         kind = "refused" if stage == "compile" else "trap"
         return Verdict(kind, text[:60] if kind == "refused" else _code(text), f"{stage}: {error}"[:1500])

@@ -119,6 +119,27 @@ def test_what_is_added_runs_over_the_same_rows(monkeypatch: pytest.MonkeyPatch) 
     assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
 
 
+FILLED = (
+    Case(2, 3, (128, 5), 1),
+    Case(16, 17, (14, 14), 1, "n"),
+    Case(8, 3, (64, 1), 1, 2),
+    Case(8, 20, (50, 7), 1),
+    Case(32, 9, (256, 2), 1),
+)
+"""To channels that do not fill whole blocks."""
+
+
+@pytest.mark.parametrize("case", FILLED, ids=str)
+def test_tiles_fit_rows_that_cannot_have_another_length(case: Case) -> None:
+    """Longer rows would be better, but blocks that leave out channels keep the rows that there are. A rule
+    that fails is an error here."""
+    rng = np.random.default_rng(crc32(str(case).encode()))
+    weights, x = case.weights(rng), image(case, rng)
+    made = heddle.compile(case.module(weights), target=NARROW, sanitize=True)
+    want, got = case.expected(x, weights), relax.VirtualMachine(made, heddle.cpu())["main"](x).numpy()
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
 _SPLIT = """
 @T.prim_func
 def main(A: T.Buffer((1, 2, 4, 6, 8), "float32"), W: T.Buffer((3, 2, 1, 1, 8, 8), "float32"),

@@ -304,7 +304,7 @@ def _prefetch_pixels(
 
 def _pack_now(sch: Schedule, handle: SBlockRV, conv: Convolution, tile: ConvolutionTile) -> None:
     """Weights that no constant gives are packed when the function runs."""
-    blocks = weight_blocks(conv, tile)
+    blocks = weight_blocks(conv, tile.vectors)
     if blocks is None:
         return
     position = [region.buffer for region in block_of(sch, handle).reads].index(conv.weights.buffer)

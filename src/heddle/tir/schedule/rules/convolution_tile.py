@@ -149,8 +149,9 @@ class ConvolutionTile:
 
 
 def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> ConvolutionTile | None:
-    """The register tile that keeps the multipliers busiest; None for what this rule does not take. `blocks`
-    are those of the whole function."""
+    """The register tile that keeps the multipliers busiest, of the rows that there are and, where weights are
+    packed, of the vectors of a panel; None for what this rule does not take. `blocks` are those of the whole
+    function."""
     vectors, width = _most_vectors(conv), conv.extent(conv.spatial[-1])
     if vectors is None or width == 0:
         return None
@@ -162,17 +163,27 @@ def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> 
         if has_one_row or _is_turned(conv, blocks):
             return max(tiles, key=lambda tile: _score(tile, plain_cost(tile.vectors, target)))
         return min(tiles, key=lambda tile: _free_cost(tile.pixels, tile_cost(conv, tile.vectors, target)))
-    found = _tiles_by_length(conv, blocks, target)
-    return found[_best_length(found, width)][1]
+    return _tiles_by_length(conv, blocks, target, [width], is_packed=True)[width][1]
+
+
+def choose_panel(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
+    """How many vectors of output channels a panel of packed weights has: those of the tile for the rows that
+    are best. `blocks` as in `choose_tile`."""
+    width = conv.extent(conv.spatial[-1])
+    if not width or _most_vectors(conv) is None:
+        tile = choose_tile(conv, blocks, target)
+        return None if tile is None else tile.vectors
+    found = _tiles_by_length(conv, blocks, target, _lengths(conv, blocks))
+    return found[_best_length(found, width)][1].vectors
 
 
 def row_length(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
     """How many pixels a row shall have, where that may be chosen, and is to be another number than now.
-    `blocks` as in `choose_tile`, which gives the tile for such rows."""
+    `blocks` as in `choose_tile`."""
     width = conv.extent(conv.spatial[-1])
     if not width or _most_vectors(conv) is None:
         return None
-    best = _best_length(_tiles_by_length(conv, blocks, target), width)
+    best = _best_length(_tiles_by_length(conv, blocks, target, _lengths(conv, blocks)), width)
     return None if best == width else best
 
 
@@ -188,11 +199,18 @@ def _most_vectors(conv: Convolution) -> int | None:
 
 
 def _tiles_by_length(
-    conv: Convolution, blocks: Sequence[SBlock], target: Target
+    conv: Convolution,
+    blocks: Sequence[SBlock],
+    target: Target,
+    lengths: Sequence[int],
+    *,
+    is_packed: bool = False,
 ) -> dict[int, tuple[float, ConvolutionTile]]:
-    """For each length that rows may have, from the shortest on, how good it is, and the best tile."""
-    lengths, turned_cost = _lengths(conv, blocks), TURNED_COST if _is_turned(conv, blocks) else 0
+    """For each length that rows may have, from the shortest on, how good it is, and the best tile.
+    `is_packed`: weights that are packed have the panels that they shall have."""
+    turned_cost = TURNED_COST if _is_turned(conv, blocks) else 0
     tiles = _tiles(max(lengths), _most_vectors(conv) or 1, target)
+    tiles = _of_a_panel(conv, tiles) if is_packed else tiles
     costs = {tile.vectors: tile_cost(conv, tile.vectors, target) for tile in tiles}
     pixels = constant_product([conv.extent(var) for var in conv.spatial])
     found: dict[int, tuple[float, ConvolutionTile]] = {}
@@ -206,6 +224,15 @@ def _tiles_by_length(
         num_tasks = (pixels or length) // length * (conv.extent(conv.c) or 1) // tile.vectors
         found[length] = (score * _busy_share(num_tasks), tile)
     return found
+
+
+def _of_a_panel(conv: Convolution, tiles: list[ConvolutionTile]) -> list[ConvolutionTile]:
+    """Where weights are packed, the tiles of the vectors of a panel; else all."""
+    columns = extent_of(conv.weights.buffer.shape[-1 if conv.depth == 1 else -2])
+    if len(conv.weights.indices) != conv.packed_ndim + (conv.depth > 1) or columns is None:
+        return tiles
+    lanes = 1 if conv.lane is None else conv.extent(conv.lane) or 1
+    return [tile for tile in tiles if tile.vectors * lanes == columns] or tiles
 
 
 def _lengths(conv: Convolution, blocks: Sequence[SBlock]) -> list[int]:
@@ -342,9 +369,10 @@ def _score(tile: ConvolutionTile, cost: TileCost) -> float:
     return per_cycle - 0.2 / tile.pixels - 0.02 / tile.vectors
 
 
-def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, int], ...] | None:
-    """How weights are to lie: (dimension, block size) with the insides of blocks last, that of the lanes at
-    the end. None where the weights are indexed in some other way already."""
+def weight_blocks(conv: Convolution, vectors: int) -> tuple[tuple[int, int], ...] | None:
+    """How weights are to lie, with so many vectors in a panel: (dimension, block size) with the insides of
+    blocks last, that of the lanes at the end. None where the weights are indexed in some other way already.
+    """
     c, lane = conv.c, conv.lane
     if lane is None or len(conv.weights.indices) != 2 + len(conv.spatial):
         return None
@@ -352,7 +380,7 @@ def weight_blocks(conv: Convolution, tile: ConvolutionTile) -> tuple[tuple[int, 
     for dim, index in enumerate(conv.weights.indices):
         used = set(free_vars(index))
         if {c, lane} <= used:
-            found.append((dim, tile.vectors * (conv.extent(lane) or 1)))
+            found.append((dim, vectors * (conv.extent(lane) or 1)))
         elif len(used) == 2 and used <= set(conv.reduce):
             inner = [var for var in conv.reduce if var in used][-1]
             found.insert(0, (dim, conv.extent(inner) or 1))
