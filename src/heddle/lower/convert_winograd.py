@@ -20,17 +20,21 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
+from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.normal_form import GRAPHS, graph_functions
 from heddle.lower.pack_weights import always_constant
 from heddle.prim.evaluate import evaluate
-from heddle.prim.nodes import IntImm, PrimExpr, is_const_int
+from heddle.prim.nodes import Call as PrimCall
+from heddle.prim.nodes import Cast, FloatImm, IntImm, PrimExpr, is_const_int
+from heddle.prim.ops import all as all_of
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
-from heddle.tir.nodes import Buffer, BufferLoad, PrimFunc, SBlock
+from heddle.tir.nodes import Buffer, BufferLoad, BufferStore, PrimFunc, SBlock
 from heddle.tir.schedule.rules.convolution_tile import Convolution, find_convolution
 from heddle.tir.schedule.rules.rule import block_of, extent_of, inline_maps
 from heddle.tir.schedule.rules.winograd import winograd_function
@@ -144,11 +148,30 @@ def _has_plain_taps(conv: Convolution) -> bool:
         return False
     n, (h, w) = conv.n, conv.spatial
     block, ky, kx, lane = conv.reduce
+    if not _sums_products(conv):
+        return False
     taps, simplify = (conv.extent(ky), conv.extent(kx)), Analyzer().simplify
     steps = [conv.data.indices[2] - h - ky, conv.data.indices[3] - w - kx]
     whole = conv.data.indices[0] is n and conv.data.indices[1] is block and conv.data.indices[4] is lane
     is_plain = len(conv.weights.indices) == 4 and conv.extent(lane) == conv.extent(conv.lane)
     return taps == (TAPS, TAPS) and whole and is_plain and all(is_const_int(simplify(s), 0) for s in steps)
+
+
+def _sums_products(conv: Convolution) -> bool:
+    """Whether the block adds products of data and weights, and nothing else, to zero. A product may also be
+    one of numbers of other types."""
+    store, init = conv.block.body, conv.block.init
+    if not isinstance(store, BufferStore) or not isinstance(init, BufferStore):
+        return False
+    ty = store.value.dtype
+    data, weights = (load if load.dtype == ty else cast(ty, load) for load in (conv.data, conv.weights))
+    sums = BufferLoad(store.buffer, store.indices)
+    forms = [a + b for p in (data * weights, weights * data) for a, b in ((sums, p), (p, sums))]
+    first = init.value
+    begins_at_zero = (
+        isinstance(first, (IntImm, FloatImm)) and first.value == 0 and init.indices == store.indices
+    )
+    return begins_at_zero and any(structural_equal(store.value, form) for form in forms)
 
 
 def _is_pointwise(epilogue: SBlock, conv: Convolution) -> bool:
@@ -161,7 +184,8 @@ def _is_pointwise(epilogue: SBlock, conv: Convolution) -> bool:
 def _source(
     sch: Schedule, conv: Convolution, producers: list[SBlock]
 ) -> tuple[Buffer, tuple[int, int]] | None:
-    """The image that the convolution reads, and how far its first window begins before it."""
+    """The image that the convolution reads, perhaps padded by zeros, and how far its first window begins
+    before it."""
     if not producers:
         return conv.data.buffer, (0, 0)
     loads = [node for node in walk(producers[0].body) if isinstance(node, BufferLoad)]
@@ -172,9 +196,34 @@ def _source(
         return None
     shifts: list[PrimExpr] = [simplify(axis - at) for axis, at in zip(axes, loads[0].indices, strict=True)]
     found = [shift.value for shift in shifts if isinstance(shift, IntImm)]
-    if len(found) != 5 or found[0] or found[1] or found[4]:
+    if len(found) != 5 or found[0] or found[1] or found[4] or not _reads_all(producers[0], loads[0]):
         return None
     return loads[0].buffer, (found[2], found[3])
+
+
+def _loaded(value: object) -> object:
+    """What a value is but for its type."""
+    return value.value if isinstance(value, Cast) else value
+
+
+def _reads_all(producer: SBlock, load: BufferLoad) -> bool:
+    """Whether a block copies all elements of a buffer that its axes reach, perhaps into wider numbers, and
+    writes zeros around them."""
+    value = producer.body.value if isinstance(producer.body, BufferStore) else None
+    if _loaded(value) is load:
+        return True
+    if not isinstance(value, PrimCall) or value.op.name != "tir.if_then_else":
+        return False
+    condition, inside, outside = value.args
+    if _loaded(inside) is not load or not isinstance(outside, (IntImm, FloatImm)) or outside.value != 0:
+        return False
+    analyzer = Analyzer()
+    for axis in producer.iter_vars:
+        analyzer.bind(axis.var, axis.dom)
+    places = zip(load.indices, load.buffer.shape, strict=True)
+    reached = [all_of(at >= 0, at < size) for at, size in places]
+    with analyzer.constraint_scope(all_of(*reached)):
+        return analyzer.can_prove(condition)
 
 
 class _Caller(BindingRewriter):

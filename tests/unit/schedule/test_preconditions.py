@@ -296,6 +296,30 @@ def test_elements_that_a_block_does_not_store_are_the_callers(store, rows):
         sch.cache_write("C", 0, "local")
 
 
+@pytest.mark.parametrize(
+    "size",
+    ["n - n // 2", "T.max(n - n // 2, 0)", "(T.max(n - n // 2, 0) + 1) // 2", "T.max(n - 3, 0) * 2 + 1"],
+)
+def test_a_block_over_all_of_a_free_size_stores_all(size):
+    """A size may have a simpler form where another one is not empty."""
+    source = f"""
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int64(is_size_var=True)
+    A = T.match_buffer(a, (n,), "float32")
+    C = T.match_buffer(c, (n, {size}), "float32")
+    for i, j in T.grid(n, {size}):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = A[vi]
+"""
+    sch = Schedule(from_source(source))
+    sch.cache_write("C", 0, "local")
+    func = from_source(source.replace(f"T.grid(n, {size})", "T.grid(n, n // 2)"))
+    with pytest.raises(ScheduleError, match="may leave elements of 'C' as the caller gave them"):
+        Schedule(func).cache_write("C", 0, "local")
+
+
 def test_a_block_in_tiles_stores_all():
     sch = Schedule(chain(10, 7))
     sch.split(sch.get_loops(sch.blocks()[-1].name)[0], [None, 4])

@@ -10,7 +10,7 @@ from heddle.arith.iters.iter_nodes import IterSumExpr
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import Min, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.substitute import free_vars, substitute
-from heddle.tir.nodes import Buffer, BufferLoad, For, SBlockRealize
+from heddle.tir.nodes import Buffer, BufferLoad, For, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import Place, analyzer_at, conditions_on_axes
 
 
@@ -68,6 +68,9 @@ def stores_all(realize: SBlockRealize, buffer: Buffer) -> bool:
     for part, size in zip(region, buffer.shape, strict=True):
         if is_const_int(part.min, 0) and analyzer.can_prove_equal(part.extent, size):
             continue
+        whole = _axis_alone(block, part, region)
+        if whole is not None and is_const_int(whole.min, 0) and analyzer.can_prove_equal(whole.extent, size):
+            continue  # below, its extent may take a form that only holds where no axis is empty
         inside = Var("inside", part.min.dtype)
         ranges[inside] = Range.from_min_extent(constant(0, inside.dtype), part.extent)
         ranges |= {axis.var: axis.dom for axis in block.iter_vars if axis.var in free_vars(part.min)}
@@ -79,6 +82,14 @@ def stores_all(realize: SBlockRealize, buffer: Buffer) -> bool:
     return not found.errors and all(
         _is_all_below(digit, size, analyzer) for digit, size in zip(found.indices, sizes, strict=True)
     )
+
+
+def _axis_alone(block: SBlock, part: Range, region: Sequence[Range]) -> Range | None:
+    """The domain of the axis that a part of a region is a point of, if no other part depends on it."""
+    others = [each for other in region if other is not part for each in (other.min, other.extent)]
+    if not is_const_int(part.extent, 1) or part.min in free_vars(*others):
+        return None
+    return next((axis.dom for axis in block.iter_vars if axis.var is part.min), None)
 
 
 def _longest(loop: For, loops: Sequence[For], analyzer: Analyzer) -> PrimExpr | None:
