@@ -90,3 +90,22 @@ def test_nodes_are_refused_where_rounding_decides_what_they_choose(op, items, de
 
     given = clean | more
     assert decides_a_step(node, given, noisy | more, run(given), run) == decides
+
+
+def test_rows_of_four_bits_are_collected_by_the_oracle():
+    """ONNX Runtime ends the process where a row has an odd number of them."""
+    info, tensor = helper.make_tensor_value_info, onnx.TensorProto
+    body = helper.make_graph(
+        [
+            helper.make_node("Identity", ["going"], ["goes"]),
+            helper.make_node("Cast", ["x"], ["row"], to=tensor.INT4),
+        ],
+        "body",
+        [info("turn", tensor.INT64, []), info("going", tensor.BOOL, [])],
+        [info("goes", tensor.BOOL, []), info("row", tensor.INT4, [1, 3])],
+    )
+    x = np.array([[1.0, -2.0, 7.0]], np.float32)
+    (rows,) = oracle.evaluate(
+        helper.make_node("Loop", ["count", ""], ["rows"], body=body), {"count": np.array(4), "x": x}, 21
+    )
+    np.testing.assert_array_equal(rows.astype(np.int64), np.tile(x.astype(np.int64), (4, 1, 1)))
