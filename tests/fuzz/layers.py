@@ -7,10 +7,8 @@ of these passes, as bytecode and compiled, with sizes that its tiles do not divi
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,13 +17,13 @@ import onnx
 import onnxruntime
 from onnx import helper, numpy_helper
 
-from heddle import ops
 from heddle.driver.compile import build, with_machine_code
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.transform import PassContext
 from heddle.runtime import cpu
 from heddle.runtime.native.library import set_num_threads
 from heddle.vm.relax import VirtualMachine
+from tests.fuzz.seeds import run_seeds
 
 WITHOUT = ((), ("ShareKernels",), ("NameSizes",), ("FitTiles",))
 CHANNELS, WIDTHS = (1, 3, 4, 8, 12, 16, 17, 24, 40), (1, 5, 8, 16, 24, 31, 64)
@@ -204,28 +202,5 @@ def _apart(mine: Any, theirs: Any) -> str:
     return f"differs by {np.abs(mine - theirs).max()} of {np.abs(theirs).max()}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=1e9)
-    given = parser.parse_args()
-    ops.load()
-    end_s, faults, judged = time.monotonic() + 60 * given.minutes, 0, 0
-    for seed in range(given.seed, given.seed + given.count):
-        try:
-            found = try_seed(seed)
-        except Exception as error:  # every error is a fault, and reported as one
-            found = f"{type(error).__name__}: {error}"
-        judged += 1
-        if found:
-            faults += 1
-            print(f"seed {seed}: {found[:500]}", flush=True)
-        if time.monotonic() > end_s:
-            break
-    print(f"{judged} networks, {faults} faults")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(__doc__, "networks", try_seed))

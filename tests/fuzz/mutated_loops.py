@@ -8,16 +8,14 @@ them for what they were gives other numbers.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from heddle import ops, relax
+from heddle import relax
 from heddle.driver.compile import build
 from heddle.driver.pipeline import optimize_passes
 from heddle.ir.module import IRModule
@@ -32,10 +30,10 @@ from heddle.prim.ops import maximum, minimum
 from heddle.runtime import cpu
 from heddle.runtime.tensor import Tensor
 from heddle.script import from_source
-from heddle.support.diagnostics import HeddleError
 from heddle.target import Target
 from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, SBlock
 from heddle.vm.relax import VirtualMachine
+from tests.fuzz.seeds import run_seeds
 
 RECOGNISE = (
     "FuseAttention",
@@ -298,30 +296,5 @@ def _result(program: Any, x: Any) -> Any:
     return found.numpy().astype("float64")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=1e9)
-    given = parser.parse_args()
-    ops.load()
-    end_s, faults, judged, refused = time.monotonic() + 60 * given.minutes, 0, 0, 0
-    for seed in range(given.seed, given.seed + given.count):
-        try:
-            found = try_seed(seed)
-        except HeddleError as error:
-            found, refused = f"refused: {error}", refused + 1
-        except Exception as error:  # every error is a fault, and reported as one
-            found = f"{type(error).__name__}: {error}"
-        judged += 1
-        if found:
-            faults += 1
-            print(f"seed {seed}: {found[:700]}", flush=True)
-        if time.monotonic() > end_s:
-            break
-    print(f"{judged} modules, {faults} faults, of them {refused} refused")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(__doc__, "modules", try_seed))

@@ -9,17 +9,14 @@ parses to an equal program.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from heddle import ops
 from heddle.driver.compile import build, with_machine_code
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.structural import structural_equal
@@ -30,6 +27,7 @@ from heddle.script import from_source
 from heddle.script.round_trip import RoundTripEach
 from heddle.vm.relax import VirtualMachine
 from tests.fuzz.graphs.judge import OPTIONAL_PASSES
+from tests.fuzz.seeds import run_seeds
 
 SIZES = ((3, 4), (1, 7), (5, 1), (2, 2), (0, 3))
 """n and m of the runs of one program."""
@@ -364,28 +362,5 @@ def try_seed(seed: int) -> str:
         return f"{type(error).__name__}: {error}"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--count", type=int, default=100)
-    parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--show", action="store_true", help="print the programs")
-    given = parser.parse_args()
-    ops.load()
-    end, faults, judged = time.monotonic() + 60 * given.minutes, 0, 0
-    for seed in range(given.seed, given.seed + given.count):
-        if given.show:
-            print(random_program(random.Random(seed)).text)
-        found = try_seed(seed)
-        judged += 1
-        if found:
-            faults += 1
-            print(f"seed {seed}: {found[:600]}", flush=True)
-        if time.monotonic() > end:
-            break
-    print(f"{judged} programs, {faults} faults")
-    return 1 if faults else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_seeds(__doc__, "programs", try_seed, lambda seed: random_program(random.Random(seed)).text))
