@@ -59,7 +59,7 @@ Made = tuple[Shape, list[Shape], str]
 def _image(rng: random.Random, body: str, weights: list[Shape], channels: int) -> Made:
     """Between two convolutions of single pixels, so that images lie in blocks of channels."""
     side = rng.choice((5, 7, 14, 28)), rng.choice((6, 14, 28))
-    shapes = [(channels, 8, 1, 1), *weights, (8, rng.choice((channels,)), 1, 1)]
+    shapes = [(channels, 8, 1, 1), *weights, (8, channels, 1, 1)]
     last = len(shapes) - 1
     return (1, 8, *side), shapes, f"a = R.nn.conv2d(x, w0)\n{body}\ny = R.nn.conv2d(b, w{last})"
 
@@ -207,8 +207,8 @@ def _changed(node: Any, rng: random.Random) -> Any | None:
 
 
 def _other_value(node: PrimExpr, rng: random.Random) -> PrimExpr:
-    one = constant(1.0, node.dtype)
-    return rng.choice((node * constant(2.0, node.dtype), node + one, maximum(node, one * 0.0), one - node))
+    zero, one, two = (constant(value, node.dtype) for value in (0.0, 1.0, 2.0))
+    return rng.choice((node * two, node + one, maximum(node, zero), one - node))
 
 
 _OTHER_OPERATORS: dict[type, tuple[Callable[[Any, Any], Any], ...]] = {
@@ -220,10 +220,10 @@ _OTHER_OPERATORS: dict[type, tuple[Callable[[Any, Any], Any], ...]] = {
 
 
 class _Change(Rewriter):
-    """Changes the value nodes of given numbers in a loop function."""
+    """Changes the value node of a given number in a loop function; None changes nothing, and counts them."""
 
-    def __init__(self, places: set[int], rng: random.Random) -> None:
-        self.places, self.rng, self.count, self.done = places, rng, 0, list[str]()
+    def __init__(self, place: int | None, rng: random.Random) -> None:
+        self.place, self.rng, self.count, self.done = place, rng, 0, list[str]()
         self.stored: Buffer | None = None
 
     def visit_SBlock(self, node: SBlock) -> Any:
@@ -238,13 +238,11 @@ class _Change(Rewriter):
 
     def _value(self, node: Any) -> Any:
         number, self.count = self.count, self.count + 1
-        if number in self.places:
+        if number == self.place:
             made = self._other_reduction(node) if self._is_the_sum(node) else _changed(node, self.rng)
             if made is not None:
                 self.done.append(f"{node}  →  {made}")
                 return made
-        if isinstance(node, BufferLoad):
-            return node
         return self._below(node)
 
     def _is_the_sum(self, node: Any) -> bool:
@@ -274,9 +272,9 @@ def mutated(mod: IRModule, rng: random.Random) -> tuple[IRModule, list[str]]:
     table, done = dict(mod.functions), list[str]()
     for _ in range(rng.choice((1, 1, 2))):
         var, func = rng.choice(loops)
-        counter = _Change(set(), rng)
+        counter = _Change(None, rng)
         counter.visit(func.body)
-        change = _Change({rng.randrange(max(1, counter.count))}, rng)
+        change = _Change(rng.randrange(max(1, counter.count)), rng)
         current = table[var]
         assert isinstance(current, PrimFunc)
         table[var] = current.with_body(change.visit(current.body))

@@ -169,22 +169,28 @@ def choose_tile(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> 
 def choose_panel(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
     """How many vectors of output channels a panel of packed weights has: those of the tile for the rows that
     are best. `blocks` as in `choose_tile`."""
-    width = conv.extent(conv.spatial[-1])
-    if not width or _most_vectors(conv) is None:
-        tile = choose_tile(conv, blocks, target)
-        return None if tile is None else tile.vectors
-    found = _tiles_by_length(conv, blocks, target, _lengths(conv, blocks))
-    return found[_best_length(found, width)][1].vectors
+    found = _best_rows(conv, blocks, target)
+    tile = choose_tile(conv, blocks, target) if found is None else found[1]
+    return None if tile is None else tile.vectors
 
 
 def row_length(conv: Convolution, blocks: Sequence[SBlock], target: Target) -> int | None:
     """How many pixels a row shall have, where that may be chosen, and is to be another number than now.
     `blocks` as in `choose_tile`."""
+    found = _best_rows(conv, blocks, target)
+    return None if found is None or found[0] == conv.extent(conv.spatial[-1]) else found[0]
+
+
+def _best_rows(
+    conv: Convolution, blocks: Sequence[SBlock], target: Target
+) -> tuple[int, ConvolutionTile] | None:
+    """The length of rows that is best, and the tile for it; None where their length is free."""
     width = conv.extent(conv.spatial[-1])
     if not width or _most_vectors(conv) is None:
         return None
-    best = _best_length(_tiles_by_length(conv, blocks, target, _lengths(conv, blocks)), width)
-    return None if best == width else best
+    found = _tiles_by_length(conv, blocks, target, _lengths(conv, blocks))
+    best = _best_length(found, width)
+    return best, found[best][1]
 
 
 def _most_vectors(conv: Convolution) -> int | None:
