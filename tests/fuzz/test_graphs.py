@@ -25,6 +25,7 @@ from tests.fuzz.graphs.judge import (
 from tests.fuzz.graphs.report import ten_lines, write
 from tests.fuzz.graphs.run import case_of, run_case
 from tests.fuzz.graphs.shrink import shrink
+from tests.fuzz.graphs.steps import coarsest_inside
 from tests.fuzz.graphs.values import BFLOAT16
 
 SEEDS = (0, 1, 2, 3, 4, 5, 7, 9, 10, 11)
@@ -47,6 +48,22 @@ def test_a_seed_means_one_graph_and_graphs_are_valid_and_many_sided():
     assert [node.SerializeToString() for node in first.nodes] == [
         node.SerializeToString() for node in again.nodes
     ]
+
+
+def test_a_body_that_casts_to_a_finer_float_keeps_the_units_of_the_coarser_one():
+    rounds = helper.make_node("Tanh", ["x"], ["t"])
+    casts = helper.make_node("Cast", ["t"], ["y"], to=onnx.TensorProto.DOUBLE)
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.DOUBLE, [None])
+
+    def branches(*nodes):
+        body = helper.make_graph(nodes, "body", [], [y])
+        return helper.make_node("If", ["c"], ["z"], then_branch=body, else_branch=body)
+
+    given = [np.asarray(True), np.zeros(3, np.float32)]
+    assert coarsest_inside(branches(rounds, casts), given) == 2.0**-23
+    assert coarsest_inside(branches(branches(rounds, casts)), given) == 2.0**-23
+    assert coarsest_inside(branches(rounds), given) == 0
+    assert coarsest_inside(casts, given[1:]) == 0
 
 
 def int64(*items: int) -> np.ndarray:

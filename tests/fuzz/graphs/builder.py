@@ -14,7 +14,7 @@ from onnx import GraphProto, NodeProto, helper, numpy_helper
 
 from heddle.frontend.onnx.part import used_names
 from tests.fuzz.graphs.oracle import Refused, evaluate, value_info
-from tests.fuzz.graphs.steps import decides_a_step
+from tests.fuzz.graphs.steps import coarsest_inside, decides_a_step
 from tests.fuzz.graphs.values import (
     BOOL,
     EPSILON,
@@ -275,7 +275,8 @@ class Builder:
                 self._refuse_steps(node, s, clean[-1])
             else:
                 again = clean[-1]
-            noisy.append([self._with_noise(node.op_type, item) for item in again])
+            coarsest = coarsest_inside(node, [table[name].clean[s] for name in wanted])
+            noisy.append([self._with_noise(node.op_type, item, coarsest) for item in again])
         made = []
         for index, name in enumerate(item for item in node.output if item):
             value = Value(name, [row[index] for row in clean], [row[index] for row in noisy])
@@ -293,11 +294,12 @@ class Builder:
         if decides_a_step(node, clean, noisy, made, lambda given: evaluate(node, given, self.opset)):
             raise Unfit("rounding decides a step")
 
-    def _with_noise(self, op: str, item: Any) -> Any:
-        """The value as rounding elsewhere could have left it: by units of the element and of the largest."""
+    def _with_noise(self, op: str, item: Any, coarsest: float) -> Any:
+        """The value as rounding elsewhere could have left it: by units of the element and of the largest.
+        A body may have rounded to units of `coarsest` what it gives in a finer type."""
         if isinstance(item, list) or item.dtype not in FLOATS or op in EXACT or not item.size:
             return item
-        unit = EPSILON[item.dtype.name] * self.root.noise.uniform(-2, 2, item.shape)
+        unit = max(EPSILON[item.dtype.name], coarsest) * self.root.noise.uniform(-2, 2, item.shape)
         wide = item.astype(np.float64)
         with np.errstate(all="ignore"):
             largest = np.abs(wide[np.isfinite(wide)]).max(initial=0)

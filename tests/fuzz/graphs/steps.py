@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, helper
 
 from tests.fuzz.graphs.values import EPSILON, FLOATS
 
@@ -43,6 +43,28 @@ def decides_a_step(
             not _picks_the_same(node, made, run({**clean, **_moved(clean, noisy, moving, times)}))
             for times in MOVES
         )
+
+
+def coarsest_inside(node: NodeProto, given: Sequence[Any]) -> float:
+    """The unit of the coarsest float that bodies of the node may round to before they cast it to a finer one;
+    0 where nothing is cast."""
+    targets = _cast_to(node)
+    if not targets:
+        return 0.0
+    arrays = (item for value in given for item in (value if isinstance(value, list) else [value]))
+    floats = targets | {array.dtype.name for array in arrays}
+    return max((EPSILON[name] for name in floats if name in EPSILON), default=0.0)
+
+
+def _cast_to(node: NodeProto) -> set[str]:
+    """The types that nodes in the bodies of a node cast to."""
+    found = set()
+    for inner in (each for attr in node.attribute for body in (attr.g, *attr.graphs) for each in body.node):
+        if inner.op_type == "Cast":
+            to = next(attr.i for attr in inner.attribute if attr.name == "to")
+            found.add(helper.tensor_dtype_to_np_dtype(to).name)
+        found |= _cast_to(inner)
+    return found
 
 
 def _is_float(item: Any) -> bool:
