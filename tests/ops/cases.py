@@ -107,10 +107,10 @@ class Typer:
         self.arrays: list[np.ndarray] = []
 
     def dim(self, size: int) -> PrimExpr:
-        if not self.dynamic or size < 2:
-            return as_expr(int(size), "int64")
         if self.is_apart:
             return SizeVar(f"d{len(self.params)}_{size}")
+        if not self.dynamic or size < 2:
+            return as_expr(int(size), "int64")
         return self.symbols.setdefault(size, SizeVar(f"n{size}"))
 
     def tensor(self, array: np.ndarray) -> Var:

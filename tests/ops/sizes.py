@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,13 +102,15 @@ def _arrays(arguments: Any) -> Iterator[np.ndarray]:
             yield from _arrays(value)
 
 
-def mismatched(typed: Typed) -> Iterator[tuple[np.ndarray, ...]]:
-    """The arrays with one symbolic dimension of one of them less than it was, all in turn: the others are
-    then too great for it.
-    """
-    for position, array in enumerate(typed.arrays):
+def other_sizes(arrays: Sequence[np.ndarray]) -> Iterator[tuple[np.ndarray, ...]]:
+    """The arrays with one size of one of them one less, and one more, all in turn."""
+    for position, array in enumerate(arrays):
         for axis, size in enumerate(array.shape):
-            if size < 2:
-                continue  # static
-            changed = np.take(array, np.arange(size - 1), axis)
-            yield (*typed.arrays[:position], changed, *typed.arrays[position + 1 :])
+            for changed in (size - 1, size + 1):
+                if changed >= 0:
+                    resized = list(array.shape)
+                    resized[axis] = changed
+                    other = np.zeros(resized, array.dtype)
+                    if size:
+                        other = np.take(array, np.arange(changed) % size, axis)
+                    yield (*arrays[:position], other, *arrays[position + 1 :])

@@ -5,6 +5,7 @@ Over 450 lines: a table of records, one an operator.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -55,7 +56,15 @@ def _infer_reshape(ctx: Inference) -> Type:
 
 
 def _np_reshape(_attrs: Any, x: Any, shape: Any) -> Any:
-    return x.reshape([x.shape[k] if d == 0 and x.size else d for k, d in enumerate(shape)])
+    sizes = [x.shape[k] if d == 0 and k < x.ndim else d for k, d in enumerate(shape)]
+    if not x.size and -1 in sizes:  # numpy finds no size for the -1 beside a 0
+        copied = [k for k, d in enumerate(shape) if d == 0 and k < x.ndim]
+        left = math.prod(size for k, size in enumerate(x.shape) if k not in copied)
+        named = math.prod(d for k, d in enumerate(shape) if k not in copied and d != -1)
+        sizes[sizes.index(-1)] = left // named if named else 0
+    elif not x.size and 0 not in sizes:
+        sizes = list(shape)
+    return x.reshape(sizes)
 
 
 def _declare_shapes() -> None:
@@ -165,6 +174,7 @@ def _infer_squeeze(ctx: Inference) -> Type:
     for k in axes:
         if ctx.surely_differ(ty.dims[k], constant(1, "int64")):
             ctx.shape_error(f"axis {k} has size {ty.dims[k]}, expected 1")
+        ctx.assume_equal(constant(1, "int64"), ty.dims[k])
     return TensorType(tuple(dim for k, dim in enumerate(ty.dims) if k not in axes), ty.dtype)
 
 

@@ -24,7 +24,9 @@ def _infer(ctx: Inference) -> Type:
     require_int(ctx, rows, "sample_indices")
     if uniform.dims is not None and rows.dims is not None:
         for drawn, named in zip(uniform.dims, rows.dims, strict=True):
-            ctx.assume_equal(drawn, named)
+            ctx.require_equal(drawn, named, "the numbers drawn and the rows named")
+    if prob.dims is not None and uniform.dims is not None:
+        ctx.require_elements(prob.dims[0], uniform.dims, "prob", "{} has no rows to choose from")
     dtype = DataType(ctx.attrs.dtype)
     return TensorType(uniform.dims, dtype) if uniform.dims is not None else unknown_dims(dtype, 2)
 

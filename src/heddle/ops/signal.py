@@ -15,7 +15,7 @@ from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_float, unknown_dims
 from heddle.prim.nodes import IntImm, constant
-from heddle.prim.ops import floordiv
+from heddle.prim.ops import floordiv, maximum, minimum
 from heddle.topi import signal as topi
 
 _WIDTHS = (32, 64)
@@ -35,6 +35,7 @@ def _infer_fft(ctx: Inference) -> Type:
     parts = x.dims[2]
     if isinstance(parts, IntImm) and parts.value not in (1, 2):
         ctx.shape_error(f"the last dimension must be 1 (reals) or 2 (real and imaginary parts), got {parts}")
+    ctx.assume_equal(minimum(maximum(parts, 1), 2), parts)
     (length,) = lengths
     if isinstance(length, IntImm) and length.value < 1:
         ctx.shape_error(f"a transform has at least 1 element, got {length}")

@@ -19,7 +19,7 @@ from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import computed_in, require_int, require_ndim, unknown_dims
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr, SizeVar, constant
-from heddle.prim.ops import cast, maximum
+from heddle.prim.ops import cast, maximum, minimum
 from heddle.topi import scatter, transform
 from heddle.topi.reduce import accumulator, convert, reduce_element
 
@@ -64,7 +64,12 @@ def _infer_strided_slice(ctx: Inference) -> Type:
     for axis, b, e, s in zip(over, begin, end, steps, strict=True):
         inbound = bool(ctx.attrs.assume_inbound)
         for wanted, given in transform.inbound_checks(dims[axis], b, e, s) if inbound else ():
-            ctx.assume_equal(wanted, given)
+            ctx.require_equal(
+                wanted, given, f"the axis {axis} of the data and the slice, which must lie in it,"
+            )
+        if not isinstance(s, (int, IntImm)):
+            sign = minimum(maximum(s, constant(-1, s.dtype)), constant(1, s.dtype))
+            ctx.assume_equal(constant(1, s.dtype), sign * sign)
         dims[axis] = transform.slice_bounds(dims[axis], b, e, s, inbound)[1]
     return TensorType(tuple(dims), x.dtype)
 

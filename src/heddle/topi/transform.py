@@ -24,13 +24,15 @@ literally."""
 
 
 def reshaped_dims(shape: Sequence[PrimExpr], target: Sequence[Any]) -> tuple[PrimExpr, ...]:
-    """Return the target shape with -1 (inferred) and 0 (copied from the input) resolved."""
-    dims = [as_dim(dim) for dim in target]
-    is_empty = any(is_const_int(dim, 0) for dim in shape)
-    for k, dim in enumerate(dims):
-        if is_const_int(dim, 0) and not is_empty and k < len(shape):
-            dims[k] = shape[k]
+    """Return the target shape with -1 (inferred) and 0 (copied from the input) resolved. The 0 of a tensor
+    without elements is the number where the copied size would make elements: (0, 3) to (3, 0).
+    """
+    given = [as_dim(dim) for dim in target]
+    dims = [shape[k] if is_const_int(dim, 0) and k < len(shape) else dim for k, dim in enumerate(given)]
     holes = [k for k, dim in enumerate(dims) if is_const_int(dim, -1)]
+    is_empty, stays_empty = (any(is_const_int(dim, 0) for dim in sizes) for sizes in (shape, dims))
+    if is_empty and not stays_empty and not holes:
+        dims = given
     if len(holes) > 1:
         raise IRTypeError(E0104, "only one dimension of the new shape may be -1")
     for k in holes:

@@ -14,7 +14,6 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_ndim, unknown_dims
-from heddle.prim.nodes import IntImm
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.values import convert
 from heddle.runtime.dtype import dtype_of
@@ -45,22 +44,19 @@ def _infer_pad(ctx: Inference) -> Type:
     for k, dim in enumerate(ty.dims):
         before, after = int(widths[2 * k]), int(widths[2 * k + 1])
         _check_border(ctx, mode, dim, max(before, after), k)
+        if before + after < 0:
+            cut = -(before + after)
+            ctx.require_at_least(dim, cut, f"axis {k} of size {dim} cannot be cropped by {cut}")
         dims.append(simplified(dim + (before + after)))
-        if isinstance(dims[k], IntImm) and dims[k].value < 0:  # type: ignore[attr-defined]
-            ctx.shape_error(f"axis {k} of size {dim} cannot be cropped by {-(before + after)}")
     return TensorType(tuple(dims), ty.dtype)
 
 
 def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) -> None:
     """Elements to pad with must exist."""
-    reach = {"reflect": 1, "constant": None}.get(mode, 0)
-    if reach is None or width <= 0:
+    if mode == "constant" or width <= 0:
         return
-    if not isinstance(dim, IntImm):
-        ctx.require_at_least(dim, 1, f"{mode} padding needs elements")
-        return
-    if dim.value == 0 or (mode == "reflect" and width > dim.value - reach):
-        ctx.shape_error(f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
+    least = width + 1 if mode == "reflect" else 1
+    ctx.require_at_least(dim, least, f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
 
 
 def _np_pad(attrs: Any, x: Any) -> Any:
