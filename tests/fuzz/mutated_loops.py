@@ -65,8 +65,8 @@ def _image(rng: random.Random, body: str, weights: list[Shape], channels: int) -
 
 
 def _convolution(rng: random.Random) -> Made:
-    channels, k = rng.choice((8, 16, 64)), rng.choice((1, 3, 3, 3, 5))
-    groups = rng.choice((1, 1, 1, 2, channels))
+    channels, k = rng.choice((8, 16, 48, 64)), rng.choice((1, 3, 3, 3, 5))
+    groups = rng.choice((1, 1, 2, 4, 8, channels))  # of 48 channels 4 groups do not fill vectors
     stride, ending = rng.choice((1, 1, 2)), rng.choice(("", "b = R.nn.relu(b)", "b = R.add(b, a)"))
     ending = "" if stride > 1 and "add" in ending else ending
     attrs = f"padding={k // 2}, strides={stride}, groups={groups}"

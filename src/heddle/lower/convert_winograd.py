@@ -20,7 +20,6 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.normal_form import GRAPHS, graph_functions
@@ -29,7 +28,6 @@ from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import Call as PrimCall
 from heddle.prim.nodes import Cast, FloatImm, IntImm, PrimExpr, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.target import Target
@@ -148,30 +146,13 @@ def _has_plain_taps(conv: Convolution) -> bool:
         return False
     n, (h, w) = conv.n, conv.spatial
     block, ky, kx, lane = conv.reduce
-    if not _sums_products(conv):
+    if not conv.sums_products:
         return False
     taps, simplify = (conv.extent(ky), conv.extent(kx)), Analyzer().simplify
     steps = [conv.data.indices[2] - h - ky, conv.data.indices[3] - w - kx]
     whole = conv.data.indices[0] is n and conv.data.indices[1] is block and conv.data.indices[4] is lane
     is_plain = len(conv.weights.indices) == 4 and conv.extent(lane) == conv.extent(conv.lane)
     return taps == (TAPS, TAPS) and whole and is_plain and all(is_const_int(simplify(s), 0) for s in steps)
-
-
-def _sums_products(conv: Convolution) -> bool:
-    """Whether the block adds products of data and weights, and nothing else, to zero. A product may also be
-    one of numbers of other types."""
-    store, init = conv.block.body, conv.block.init
-    if not isinstance(store, BufferStore) or not isinstance(init, BufferStore):
-        return False
-    ty = store.value.dtype
-    data, weights = (load if load.dtype == ty else cast(ty, load) for load in (conv.data, conv.weights))
-    sums = BufferLoad(store.buffer, store.indices)
-    forms = [a + b for p in (data * weights, weights * data) for a, b in ((sums, p), (p, sums))]
-    first = init.value
-    begins_at_zero = (
-        isinstance(first, (IntImm, FloatImm)) and first.value == 0 and init.indices == store.indices
-    )
-    return begins_at_zero and any(structural_equal(store.value, form) for form in forms)
 
 
 def _is_pointwise(epilogue: SBlock, conv: Convolution) -> bool:

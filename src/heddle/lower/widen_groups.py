@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heddle.arith import Analyzer
 from heddle.graph.op_builder import const
 from heddle.graph.rewriter import BindingRewriter, loop_call
 from heddle.ir.expr import Call, Constant, Expr, GlobalVar, Tuple, Var
@@ -23,7 +24,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.visitor import walk
 from heddle.lower.normal_form import GRAPHS
-from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant
+from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, constant, is_const_int
 from heddle.prim.ops import minimum
 from heddle.support.frozen import frozen
 from heddle.target import Target
@@ -115,8 +116,12 @@ def _groups(func: PrimFunc, lanes: int) -> _Groups | None:
         or conv.weights.indices[1] not in conv.reduce
     ):
         return None
-    (outs,), ins = divisors, conv.extent(conv.weights.indices[1])  # type: ignore[arg-type]
+    (outs,), reduced = divisors, conv.weights.indices[1]
+    ins = conv.extent(reduced)  # type: ignore[arg-type]
     if not (isinstance(outs, IntImm) and isinstance(size, IntImm) and isinstance(out, IntImm)) or ins is None:
+        return None
+    in_order = is_const_int(Analyzer().simplify(index - (channel // outs * ins + reduced)), 0)
+    if not in_order or not conv.sums_products:
         return None
     block = channel_block(out.value, lanes)
     if block is None or outs.value % block == 0:

@@ -9,7 +9,8 @@ from math import gcd
 
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Add, FloorDiv, IntImm, Mul, PrimExpr, Var, is_const_int
+from heddle.prim.nodes import Add, FloatImm, FloorDiv, IntImm, Mul, PrimExpr, Var, is_const_int
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.support.frozen import frozen
 from heddle.target import Target
@@ -89,6 +90,23 @@ class Convolution:
     def extent(self, var: Var) -> int | None:
         """How many values an axis has; None where that is free."""
         return extent_of(self.domain(var))
+
+    @property
+    def sums_products(self) -> bool:
+        """Whether the block adds products of data and weights, and nothing else, to zero. Loops that only
+        look like a convolution may add anything. A product may also be one of numbers of other types."""
+        store, init = self.block.body, self.block.init
+        if not isinstance(store, BufferStore) or not isinstance(init, BufferStore):
+            return False
+        ty = store.value.dtype
+        data, weights = (load if load.dtype == ty else cast(ty, load) for load in (self.data, self.weights))
+        sums = BufferLoad(store.buffer, store.indices)
+        forms = [a + b for p in (data * weights, weights * data) for a, b in ((sums, p), (p, sums))]
+        first = init.value
+        begins_at_zero = (
+            isinstance(first, (IntImm, FloatImm)) and first.value == 0 and init.indices == store.indices
+        )
+        return begins_at_zero and any(structural_equal(store.value, form) for form in forms)
 
 
 def find_convolution(blocks: Sequence[SBlock]) -> Convolution | None:
