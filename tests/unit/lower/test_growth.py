@@ -16,6 +16,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from heddle.arith import Analyzer
+from heddle.codegen.build import generate_text
 from heddle.codegen.pipeline import lower
 from heddle.driver.pipeline import default_pipeline
 from heddle.frontend.onnx import from_onnx
@@ -53,14 +54,14 @@ def count_calls(action: Callable[[], Any]) -> int:
     return count
 
 
-def compile_calls(model: onnx.ModelProto) -> int:
-    """Calls of import, passes and lowering to machine loops; LLVM's work is not counted."""
+def compile_calls(model: onnx.ModelProto, finish: Callable[[IRModule, Target], Any] = lower) -> int:
+    """Calls of import, passes and lowering to machine loops, or to text; LLVM's work is not counted."""
     target = Target("llvm")
 
     def action() -> None:
         module = default_pipeline(target)(from_onnx(model))
         loops = {var: func for var, func in module.functions.items() if isinstance(func, PrimFunc)}
-        lower(IRModule(loops), target)
+        finish(IRModule(loops), target)
 
     return count_calls(action)
 
@@ -69,8 +70,13 @@ def node(kind: str, inputs: str, output: str, **attrs: Any) -> onnx.NodeProto:
     return helper.make_node(kind, inputs.split(), [output], **attrs)
 
 
-def model_of(nodes: list[onnx.NodeProto], dims: list[Any], stored: dict[str, np.ndarray]) -> onnx.ModelProto:
-    given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, dims)
+def model_of(
+    nodes: list[onnx.NodeProto],
+    dims: list[Any],
+    stored: dict[str, np.ndarray],
+    dtype: int = onnx.TensorProto.FLOAT,
+) -> onnx.ModelProto:
+    given = helper.make_tensor_value_info("x", dtype, dims)
     result = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)
     weights = [numpy_helper.from_array(array, name) for name, array in stored.items()]
     graph = helper.make_graph(nodes, "growth", [given], [result], weights)
@@ -130,6 +136,66 @@ STEPS: dict[str, Step] = {
 def test_chains_grow_with_their_steps(name: str) -> None:
     short, long = (compile_calls(chain(STEPS[name], count, [16, 16])) for count in (5, 10))
     assert long < QUADRATIC * short
+
+
+INDEX_STEPS: dict[str, tuple[list[Any], Step]] = {
+    "gathered": (["n"], lambda a, b, k: [node("Gather", f"{a} x", b)]),
+    "gathered elements": (["n"], lambda a, b, k: [node("GatherElements", f"{a} x", b)]),
+    "compressed": (["n"], lambda a, b, k: [node("Compress", f"{a} mask", b, axis=0)]),
+    "reflected": (["n"], lambda a, b, k: [node("Pad", f"{a} edges", b, mode="reflect")]),
+    "wrapped": (["n"], lambda a, b, k: [node("Pad", f"{a} edges", b, mode="wrap")]),
+    "resized": (
+        ["n"],
+        lambda a, b, k: [helper.make_node("Resize", [a, "", "scale"], [b], mode="nearest")],
+    ),
+    "turned": (
+        ["n"],
+        lambda a, b, k: [
+            node("Reshape", f"{a} rows", f"p{k}"),
+            node("Transpose", f"p{k}", f"q{k}", perm=[1, 0]),
+            node("Reshape", f"q{k} line", b),
+        ],
+    ),
+    "blocks": (
+        [1, 4, "h", "w"],
+        lambda a, b, k: [
+            node("DepthToSpace", a, f"p{k}", blocksize=2),
+            node("SpaceToDepth", f"p{k}", f"q{k}", blocksize=2),
+            node("Transpose", f"q{k}", b, perm=[0, 1, 3, 2]),
+        ],
+    ),
+}
+"""Maps whose index uses the index of the map before more than once."""
+
+
+@pytest.mark.parametrize("name", INDEX_STEPS)
+def test_indices_of_maps_grow_with_the_maps(name: str) -> None:
+    dims, step = INDEX_STEPS[name]
+
+    def model(count: int) -> onnx.ModelProto:
+        names = ["x", *(f"t{k}" for k in range(1, count)), "y"]
+        nodes = [each for k in range(count) for each in step(names[k], names[k + 1], k)]
+        if name == "compressed":
+            nodes = [node("Greater", "x few", "mask"), *nodes]
+        numbers = {
+            "edges": [2, 1],
+            "rows": [-1, 6],
+            "line": [-1],
+            "few": 3,
+            "scale": np.array([1.3], np.float32),
+        }
+        used = {text for item in nodes for text in item.input}
+        stored = {text: np.asarray(value) for text, value in numbers.items() if text in used}
+        return model_of(nodes, dims, stored, onnx.TensorProto.INT64)
+
+    lengths: list[int] = []
+
+    def write(mod: IRModule, target: Target) -> None:
+        lengths.append(len(generate_text(mod, target)[0]))
+
+    short, long = (compile_calls(model(count), write) for count in (3, 6))
+    assert long < QUADRATIC * short
+    assert lengths[1] < QUADRATIC * lengths[0]
 
 
 def crossed(count: int) -> onnx.ModelProto:

@@ -23,7 +23,7 @@ from heddle.codegen.llvm.types import register_type
 from heddle.codegen.llvm.writer import FunctionWriter
 from heddle.ir.node import Node, children
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import Add, Call, Cast, IntImm, Mul, PrimExpr, Sub, Var, is_const_int
 from heddle.prim.substitute import free_vars
@@ -211,8 +211,15 @@ class IndexChecks:
             for var, value in self.values.items():
                 if var in wanted:
                     emitter.env[var] = emitter.emit(value)
+            within = {
+                inner
+                for check in checks
+                for inner in walk_distinct(check.call.args[0])
+                if is_index_check(inner)
+            }
             for check in checks:
-                emitter.emit(check.call)
+                if check.call not in within:  # else it is made where the index around it is
+                    emitter.emit(check.call)
 
     # ---- checks
 
@@ -235,7 +242,7 @@ class IndexChecks:
             if counts:
                 moved, is_low = out.value(f"add i64 {given}, {size}"), out.value(f"icmp slt i64 {given}, 0")
                 position = out.value(f"select i1 {is_low}, i64 {moved}, i64 {given}")
-            return self._bounded(emitter, call, position, size, conditions, bound)
+            return self._bounded(emitter, call, given, position, size, conditions, bound)
         sizes = size if lanes == 1 else emitter.splat(size, extent.dtype, lanes)
         position = given
         if counts:
@@ -284,6 +291,7 @@ class IndexChecks:
         self,
         emitter: Emitter,
         call: Call,
+        given: str,
         position: str,
         size: str,
         conditions: int,
@@ -292,7 +300,7 @@ class IndexChecks:
         out, loop, extent = emitter.out, self._loop, call.args[1]
         assert loop is not None
         if not (isinstance(extent, IntImm) and extent.value > 0):
-            emitter.index_error(out.value(f"icmp eq i64 {size}, 0"), 1, emitter.emit(call.args[0]), size)
+            emitter.index_error(out.value(f"icmp eq i64 {size}, 0"), 1, given, size)
         bad = out.value(f"icmp uge i64 {position}, {size}")
         is_guarded = conditions > loop.conditions
         if is_guarded:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
+from heddle.ir.node import Node
 from heddle.ir.visitor import walk
+from heddle.prim.checked_index import is_index_check
 from heddle.prim.nodes import IntImm, PrimExpr, Var, constant
 from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.target import Target
 from heddle.tir.grain import GRAIN_ELEMENTS, grain_of
-from heddle.tir.nodes import BufferLoad, IterType, PrimFunc, SBlock, Stmt
+from heddle.tir.nodes import BufferLoad, BufferStore, IterType, PrimFunc, SBlock, Stmt
 from heddle.tir.schedule.blocks.inline import compute_inline
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.merged_axes import MergedAxes, with_merged_axes
@@ -24,6 +27,11 @@ GRAIN_MULTIPLIES = 1 << 17
 MAX_COPIED = 128
 """Nodes that inlining one map may add to a function. More work than a pass of its own would be, and code that
 doubles with every map of a chain."""
+MAX_INDEX = 512
+"""Nodes that it may add where one load reads the map: its index stands wherever the map needs an axis, twice
+in `x[i // n, i % n]`, and doubles with every such map of a chain."""
+NODES_OF_A_CHECK = 32
+"""What a check of an index counts as: a branch, and a report, in each copy of the loop's body."""
 
 
 class ScheduleRule(ABC):
@@ -86,22 +94,33 @@ def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:
 
 
 def _copies_too_much(sch: Schedule, handle: SBlockRV) -> bool:
-    """Whether inlining a block would add more than MAX_COPIED nodes to the function."""
+    """Whether inlining a block would add more nodes to the function than it may."""
     block = block_of(sch, handle)
     written = {region.buffer for region in block.writes}
     readers = [block_of(sch, reader).body for reader in sch.get_consumers(handle)]
     loads = [n for body in readers for n in walk(body) if isinstance(n, BufferLoad) and n.buffer in written]
-    if len(loads) < 2 or len(loads) * _num_nodes(block.body) <= MAX_COPIED:
+    most = MAX_COPIED if len(loads) > 1 else MAX_INDEX
+    if _num_copied(block.body, loads) <= most:
         return False
     try:
         inlined = compute_inline(sch.func, handle.name)
     except ScheduleError:
         return False
-    return _num_nodes(inlined.body) - _num_nodes(sch.func.body) > MAX_COPIED
+    return _num_nodes(inlined.body) - _num_nodes(sch.func.body) > most
 
 
-def _num_nodes(stmt: Stmt) -> int:
-    return sum(1 for _ in walk(stmt))
+def _num_copied(body: Stmt, loads: Sequence[BufferLoad]) -> int:
+    """At most how many nodes there are where a map's body stands in the place of each load of it."""
+    if not isinstance(body, BufferStore):
+        return len(loads) * _num_nodes(body)
+    uses = Counter(node for node in walk(body.value) if isinstance(node, Var))
+    indices = (pair for load in loads for pair in zip(body.indices, load.indices, strict=True))
+    own = len(loads) * _num_nodes(body)
+    return own + sum(uses[axis] * _num_nodes(index) for axis, index in indices)  # type: ignore[index]
+
+
+def _num_nodes(node: Node) -> int:
+    return sum(NODES_OF_A_CHECK if is_index_check(each) else 1 for each in walk(node))
 
 
 def try_primitive(sch: Schedule, action: object) -> bool:
