@@ -37,7 +37,7 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.access_region import AccessRegions, Box
-from heddle.tir.analysis.blocks import blocks_below, walk_stmts
+from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.analysis.own_writes import reads_own_writes, stays_apart
 from heddle.tir.nodes import (
     Bind,
@@ -48,8 +48,6 @@ from heddle.tir.nodes import (
     IterType,
     PrimFunc,
     SBlock,
-    SBlockRealize,
-    Stmt,
 )
 from heddle.tir.schedule.tree import (
     Place,
@@ -63,7 +61,7 @@ from heddle.tir.transform.lower_blocks import lower_blocks
 
 def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
     """A buffer through which iterations of a loop may depend on each other; None if there is none."""
-    if _is_unit(loop.extent) or _is_plain_map(loop):
+    if is_unit(loop.extent) or _is_plain_map(loop):
         return None
     place = find_loop(func, loop.loop_var)
     analyzer = analyzer_at(place)
@@ -165,7 +163,7 @@ def _width_of(value: PrimExpr, var: Var, inside: Mapping[Var, PrimExpr | None]) 
 def keeps_contract(block: SBlock) -> bool:
     """Whether iterations of a block that differ in a spatial axis touch different elements of what it
     writes, so that they may run in any order; known from its regions."""
-    axes = [axis for axis in block.iter_vars if not _is_unit(axis.dom.extent)]
+    axes = [axis for axis in block.iter_vars if not is_unit(axis.dom.extent)]
     if any(axis.iter_type not in (IterType.DataPar, IterType.CommReduce) for axis in axes):
         return False
     analyzer = Analyzer()
@@ -194,7 +192,7 @@ def keeps_contract(block: SBlock) -> bool:
     return True
 
 
-def _is_unit(extent: PrimExpr) -> bool:
+def is_unit(extent: PrimExpr) -> bool:
     return isinstance(extent, IntImm) and extent.value <= 1
 
 
@@ -380,67 +378,3 @@ def _is_private(func: PrimFunc, loop: For, buffer: Buffer) -> bool:
 
 def _touches(node: Any, buffer: Buffer) -> bool:
     return isinstance(node, (BufferLoad, BufferStore)) and node.buffer is buffer
-
-
-# ---- orders of loops
-
-
-def first_dependent_pair(func: PrimFunc, before: Sequence[For], after: Sequence[For]) -> For | None:
-    """A loop of a chain that may not stand in another order, None where all may."""
-    blocks = blocks_below(before[-1].body)
-    if len(blocks) == 1 and blocks[0] is before[-1].body and _runs_in_any_order(blocks[0], before):
-        return None
-    position = {loop.loop_var: k for k, loop in enumerate(after)}
-    free: dict[Var, bool] = {}
-
-    def is_free(loop: For) -> bool:
-        if loop.loop_var not in free:
-            free[loop.loop_var] = shared_by_iterations(func, loop) is None
-        return free[loop.loop_var]
-
-    for k, outer in enumerate(before):
-        for inner in before[k + 1 :]:
-            if position[outer.loop_var] > position[inner.loop_var]:
-                if not (_reduce_together(blocks, outer, inner) or is_free(inner) or is_free(outer)):
-                    return outer
-    return None
-
-
-def _runs_in_any_order(realize: SBlockRealize, loops: Sequence[For]) -> bool:
-    """A block whose spatial iterations are apart; its reductions commute, and loops that it knows nothing of
-    run it again, which changes nothing unless it adds to what it finds."""
-    if not keeps_contract(realize.block):
-        return False
-    used = set(free_vars(*realize.iter_values))
-    if all(loop.loop_var in used or _is_unit(loop.extent) for loop in loops):
-        return True
-    written = {region.buffer for region in realize.block.writes}
-    return realize.block.init is None and not any(r.buffer in written for r in realize.block.reads)
-
-
-def changes_when_repeated(body: Stmt) -> SBlock | None:
-    """A block that may give something else where a statement runs twice: one that changes what it finds. A
-    reduction that begins anew inside of it does not, but for other elements that it reads of what it
-    writes."""
-    for realize in blocks_below(body):
-        block = realize.block
-        written = {region.buffer for region in block.writes}
-        inside = {stmt.loop_var for stmt in walk_stmts(body) if isinstance(stmt, For)}
-        is_again = block.init is not None and _reducing(realize) <= inside
-        found = [r for r in block.reads if r.buffer in written]
-        if is_again:
-            found = [r for r in found if not any(structural_equal(r, w) for w in block.writes)]
-        if found or (block.init is not None and not is_again):
-            return block
-    return None
-
-
-def _reduce_together(blocks: Sequence[SBlockRealize], *loops: For) -> bool:
-    """Whether loops are reduction loops of all blocks inside."""
-    return bool(blocks) and all(_reducing(each) >= {loop.loop_var for loop in loops} for each in blocks)
-
-
-def _reducing(realize: SBlockRealize) -> set[Var]:
-    """The variables in what a block's reduction axes are bound to."""
-    pairs = zip(realize.block.iter_vars, realize.iter_values, strict=True)
-    return {var for axis, value in pairs if axis.iter_type is IterType.CommReduce for var in free_vars(value)}

@@ -10,9 +10,10 @@ from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.commuting import commutes
 from heddle.tir.codes import T0416
 from heddle.tir.index_map import IndexMap
-from heddle.tir.nodes import ForKind, IterType, IterVar, PrimFunc, SBlockRealize, Stmt
+from heddle.tir.nodes import ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.blocks.nest import numbered_nest
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import keeps_contract
@@ -48,6 +49,7 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
             func,
             block,
         )
+    _check_order_of_reduction(func, block, index_map)
     shape = [axis.dom.extent for axis in block.iter_vars]
     back = index_map.inverse(shape)
     if back is None or not all(is_const_int(axis.dom.min, 0) for axis in block.iter_vars):
@@ -73,6 +75,19 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
     changed = substitute_stmt(replace(block, iter_vars=()), mapping)
     changed = with_access_regions(replace(changed, iter_vars=tuple(made)))
     return replace_stmt(func, _straight_nest(func, block_name), numbered_nest(changed, span=realize.span))
+
+
+def _check_order_of_reduction(func: PrimFunc, block: SBlock, index_map: IndexMap) -> None:
+    """A reduction keeps the order of its axes, each as it is, or must be one that may have any."""
+    reducing = {
+        var
+        for var, axis in zip(index_map.initial_indices, block.iter_vars, strict=True)
+        if axis.iter_type is IterType.CommReduce and not is_const_int(axis.dom.extent, 1)
+    }
+    order = [index for index in index_map.final_indices if reducing & set(free_vars(index))]
+    if order != [var for var in index_map.initial_indices if var in reducing] and not commutes(block):
+        text = f"the reduction of block {block.name_hint!r} is not known to give the same in any order"
+        raise ScheduleError(T0416, text, func, block)
 
 
 def _straight_nest(func: PrimFunc, block_name: str) -> Stmt:

@@ -29,7 +29,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.independence import changes_when_repeated
+from heddle.tir.schedule.orders import changes_when_repeated
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,

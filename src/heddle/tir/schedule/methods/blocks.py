@@ -10,9 +10,10 @@ from heddle.tir.schedule.blocks.block_layout import reorder_block_iter_var
 from heddle.tir.schedule.blocks.blockize import blockize, blockize_blocks
 from heddle.tir.schedule.blocks.compute_at import compute_at, reverse_compute_at
 from heddle.tir.schedule.blocks.decompose_padding import decompose_padding
+from heddle.tir.schedule.blocks.decompose_reduction import decompose_reduction
 from heddle.tir.schedule.blocks.inline import compute_inline, reverse_compute_inline
+from heddle.tir.schedule.blocks.pad_einsum import pad_einsum
 from heddle.tir.schedule.blocks.padding import clamp_padding
-from heddle.tir.schedule.blocks.reduction import decompose_reduction, pad_einsum
 from heddle.tir.schedule.blocks.rfactor import rfactor
 from heddle.tir.schedule.blocks.row_tiles import tile_rows
 from heddle.tir.schedule.blocks.tensorize import tensorize

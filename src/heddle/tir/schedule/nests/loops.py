@@ -15,7 +15,8 @@ from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.codes import T0403, T0404, T0405
 from heddle.tir.nodes import For, ForKind, IterType, IterVar, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.independence import changes_when_repeated, first_dependent_pair, shared_by_iterations
+from heddle.tir.schedule.independence import shared_by_iterations
+from heddle.tir.schedule.orders import changes_when_repeated, first_dependent_pair
 from heddle.tir.schedule.tree import (
     HOLDS,
     Place,
@@ -238,7 +239,10 @@ def _nest(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[Place, list[For]]:
 
 
 def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
-    """for i, j in grid(n, m)  →  for f in range(n * m): with i = f // m, j = f % m"""
+    """for i, j in grid(n, m)  →  for f in range(n * m): with i = f // m, j = f % m
+
+    The made loop is of the outermost one's kind. If that one may run in any order, all must.
+    """
     if not loop_vars:
         raise ScheduleError(T0404, "no loops are given to fuse", func)
     place, loops = _nest(func, loop_vars)
@@ -246,6 +250,10 @@ def fuse(func: PrimFunc, loop_vars: Sequence[Var]) -> tuple[PrimFunc, Var]:
         raise ScheduleError(T0404, "only loops from 0 can be fused", func, loops[0])
     if any(var in loop_vars for loop in loops for var in free_vars(loop.extent)):
         raise ScheduleError(T0404, "an inner loop's extent depends on an outer loop", func, loops[0])
+    if loops[0].kind in (ForKind.PARALLEL, ForKind.VECTORIZED, ForKind.THREAD_BINDING):
+        for loop in loops[1:]:
+            check_spatial(func, loop)
+            check_independent(func, loop)
     dtype = max((var.dtype for var in loop_vars), key=lambda found: found.bits)
     fused = Var("_".join(loop.loop_var.name for loop in loops) + "_fused", dtype)
     analyzer = analyzer_at(place)

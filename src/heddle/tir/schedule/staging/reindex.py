@@ -157,17 +157,23 @@ def _check_map(
 
 
 def _guarded(buffer: Buffer, indices: tuple[PrimExpr, ...], axes: list[IterVar]) -> PrimExpr:
-    """A load that gives 0 outside the buffer: conditions that the block reads under are not known here."""
+    """A load that gives 0 outside the buffer: conditions that the block reads under are not known here. The
+    elements that an index names, as in A[I[i]], are asked for only inside of their buffers."""
     analyzer = Analyzer()
     for axis in axes:
         analyzer.bind(axis.var, axis.dom)
-    conditions = []
-    for index, dim in zip(indices, buffer.shape, strict=True):
-        inside = logical_and(index >= 0, index < dim)
-        if not analyzer.can_prove(inside):
-            conditions.append(inside)
-    load = BufferLoad(buffer, indices)
-    return if_then_else(all_of(*conditions), load, constant(0, buffer.dtype)) if conditions else load
+    whole = BufferLoad(buffer, indices)
+    value: PrimExpr = whole
+    zero = constant(0, buffer.dtype)
+    loads = [node for index in indices for node in walk(index) if isinstance(node, BufferLoad)]
+    for load in (whole, *loads):  # what an element's index names is asked before the element
+        conditions = []
+        for index, dim in zip(load.indices, load.buffer.shape, strict=True):
+            inside = logical_and(index >= 0, index < dim)
+            if not analyzer.can_prove(inside):
+                conditions.append(inside)
+        value = if_then_else(all_of(*conditions), value, zero) if conditions else value
+    return value
 
 
 class _Redirect(AccessRewriter):

@@ -1,4 +1,4 @@
-"""Primitives on reductions: the initial value as a block of its own, and padding of contractions."""
+"""Rounding the axes of a contraction up to multiples of tiles."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from heddle.arith.analyzer import Analyzer
 from heddle.arith.linear_solve import detect_linear_equation
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import Add, Cast, IntImm, Mul, PrimExpr, Range, Sub, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import ceildiv, conjuncts, if_then_else
@@ -15,108 +16,38 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.support.names import NameSupply
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import blocks_in, child_stmts
-from heddle.tir.codes import T0409, T0410
+from heddle.tir.codes import T0410
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     BufferRegion,
     BufferStore,
     For,
-    ForKind,
+    IfThenElse,
     IterType,
     IterVar,
     PrimFunc,
     SBlock,
     SBlockRealize,
     Stmt,
+    While,
     decl_buffer,
     seq,
 )
 from heddle.tir.schedule.blocks.nest import loop_nest, whole_axes
+from heddle.tir.schedule.coverage import stores_all
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.orders import reduction_variables
 from heddle.tir.schedule.staging.access import single_index
 from heddle.tir.schedule.tree import (
     Place,
     find_block,
-    find_loop,
     replace_stmt,
     scope_of,
     sole_block,
     writes_buffer,
 )
-from heddle.tir.substitute import StmtSubstituter, substitute_stmt
-
-
-def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple[PrimFunc, str]:
-    """for r: {init: C[i] = 0; C[i] += A[i, r]}   →   C[i] = 0;  for r: C[i] += A[i, r]
-
-    The initialisation goes right before the loop, which must lie at or above every reduction loop of the
-    block.
-    """
-    place = find_block(func, block_name)
-    block: SBlock = place.stmt.block
-    if block.init is None:
-        raise ScheduleError(T0409, f"block {block_name!r} has no init", func, block)
-    loops = place.loops()
-    if all(loop.loop_var is not loop_var for loop in loops):
-        raise ScheduleError(T0409, f"loop {loop_var.name!r} is not around block {block_name!r}", func, block)
-    below = loops[[loop.loop_var for loop in loops].index(loop_var) :]
-    _check_reduction_loops(func, place.stmt, loops, below)
-    name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block_name}_init")
-    nest = _init_nest(place.stmt, name, below)
-    loop = find_loop(func, loop_var).stmt
-    update = with_access_regions(replace(block, init=None))
-    changed = replace_stmt(func, block, update)
-    loop = find_loop(changed, loop_var).stmt
-    return replace_stmt(changed, loop, seq(nest, loop)), name
-
-
-def _check_reduction_loops(
-    func: PrimFunc, realize: SBlockRealize, loops: list[For], below: list[For]
-) -> None:
-    """All loops of the reduction must lie below, and none there may run the whole of it again."""
-    inner = {loop.loop_var for loop in below}
-    used = set(free_vars(*realize.iter_values))
-    for loop in below:
-        if loop.loop_var not in used and not is_const_int(loop.extent, 1):
-            raise ScheduleError(
-                T0409,
-                f"loop {loop.loop_var.name!r} runs all of block {realize.block.name_hint!r} again",
-                func,
-                realize,
-            )
-    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
-        if axis.iter_type is IterType.CommReduce:
-            outer = [
-                v for v in free_vars(value) if v not in inner and any(v is loop.loop_var for loop in loops)
-            ]
-            if outer:
-                raise ScheduleError(T0409, f"reduction loop {outer[0].name!r} lies outside", func, realize)
-
-
-def _init_nest(realize: SBlockRealize, name: str, below: list[For]) -> Stmt:
-    """The init statement under copies of the loops that its spatial axes use."""
-    block = realize.block
-    assert block.init is not None
-    pairs = [
-        (axis, value)
-        for axis, value in zip(block.iter_vars, realize.iter_values, strict=True)
-        if axis.iter_type is IterType.DataPar
-    ]
-    used = set(free_vars(*(value for _, value in pairs)))
-    kept = [loop for loop in below if loop.loop_var in used]
-    fresh = {loop.loop_var: Var(f"{loop.loop_var.name}_init", loop.loop_var.dtype) for loop in kept}
-    dropped = {loop.loop_var for loop in below} - set(fresh)
-    kept_conditions = [c for c in conjuncts(realize.predicate) if not dropped & set(free_vars(c))]
-    predicate = substitute(all_of(*kept_conditions), fresh)
-    axes = tuple(IterVar(axis.dom, Var(axis.var.name, axis.var.dtype), axis.iter_type) for axis, _ in pairs)
-    renamed = {axis.var: new.var for (axis, _), new in zip(pairs, axes, strict=True)}
-    init = with_access_regions(SBlock(axes, (), (), name, substitute_stmt(block.init, renamed)))
-    stmt: Stmt = SBlockRealize(tuple(substitute(value, fresh) for _, value in pairs), predicate, init)
-    for loop in reversed(kept):
-        kind = loop.kind if loop.kind in (ForKind.VECTORIZED, ForKind.UNROLLED) else ForKind.SERIAL
-        stmt = For(fresh[loop.loop_var], loop.min, substitute(loop.extent, fresh), kind, stmt)
-    return stmt
+from heddle.tir.substitute import StmtSubstituter
 
 
 def _check_places(func: PrimFunc, block: SBlock, padding: Sequence[int]) -> None:
@@ -151,6 +82,8 @@ def pad_einsum(
     if len(padding) != len(block.iter_vars) or any(multiple < 1 for multiple in padding):
         text = f"padding {list(padding)}: expected a positive number for each of {len(block.iter_vars)} axes"
         raise ScheduleError(T0410, f"block {block_name!r}: {text}", func, block)
+    if len(block.writes) != 1:
+        raise ScheduleError(T0410, f"block {block_name!r} stores {len(block.writes)} results", func, block)
     _check_whole_loops(func, place)
     _check_places(func, block, padding)
     for region in block.reads:
@@ -175,7 +108,7 @@ def pad_einsum(
             before.append(_pad_nest(region.buffer, new, name))
             pad_names.append(name)
     _check_zeros(func, block, changed, mapping)
-    after, out_names = _copy_out(func, block, (padded, extents), changed, mapping, names)
+    after, out_names = _copy_out(func, place.stmt, (padded, extents), changed, mapping, names)
     scope = scope_of(func, place)
     new_block = _with_domains(block, padded, mapping)
     nest = _top_statement(scope, block_name)
@@ -333,23 +266,48 @@ def _pad_nest(source: Buffer, target: Buffer, name: str) -> Stmt:
 
 def _copy_out(
     func: PrimFunc,
-    block: SBlock,
+    realize: SBlockRealize,
     sizes: tuple[dict[Var, PrimExpr], dict[Var, PrimExpr]],
     changed: set[Var],
     mapping: dict[Buffer, Buffer],
     names: NameSupply,
 ) -> tuple[list[Stmt], list[str]]:
+    block = realize.block
     region = block.writes[0]
     axes = _padded_axes(func, block, region, changed)
     if not any(axes):
         return [], []
-    new = mapping.get(region.buffer)  # what the block changes was copied in already
-    if new is None:
-        new = mapping[region.buffer] = _padded_buffer(region.buffer, axes, *sizes)
     name = names.fresh(f"{region.buffer.name}_unpad")
     out_axes = whole_axes(region.buffer)
-    index = tuple(axis.var for axis in out_axes)
+    index: tuple[PrimExpr, ...] = tuple(axis.var for axis in out_axes)
+    new = mapping.get(region.buffer)  # what the block changes was copied in already
+    if new is None:
+        _check_stores(func, realize)
+        new = mapping[region.buffer] = _padded_buffer(region.buffer, axes, *sizes)
+        if not stores_all(realize, region.buffer):
+            out_axes, index = _stored(block, region)
     return [loop_nest(out_axes, BufferStore(region.buffer, BufferLoad(new, index), index), name)], [name]
+
+
+def _stored(block: SBlock, region: BufferRegion) -> tuple[list[IterVar], tuple[PrimExpr, ...]]:
+    """Axes over what a block stores, and its indices there; it leaves other elements as they are."""
+    used = set(free_vars(*(part.min for part in region.region)))
+    fresh = {axis: Var(axis.var.name, axis.var.dtype) for axis in block.iter_vars if axis.var in used}
+    mapping = {axis.var: var for axis, var in fresh.items()}
+    index = tuple(substitute(part.min, mapping) for part in region.region)
+    return [IterVar(axis.dom, var) for axis, var in fresh.items()], index
+
+
+def _check_stores(func: PrimFunc, realize: SBlockRealize) -> None:
+    """A block whose result is copied out from a buffer that holds nothing else must store all of it."""
+    block, reducing = realize.block, reduction_variables(realize)
+    has_condition = not all(
+        set(free_vars(each)) & reducing or is_const_int(each, 1) for each in conjuncts(realize.predicate)
+    )
+    chooses = block.init is None and any(isinstance(node, (IfThenElse, While)) for node in walk(block.body))
+    if has_condition or chooses:
+        text = f"block {block.name_hint!r} stores under a condition, and its result cannot be padded"
+        raise ScheduleError(T0410, text, func, block)
 
 
 def _with_domains(block: SBlock, padded: dict[Var, PrimExpr], mapping: dict[Buffer, Buffer]) -> SBlock:
