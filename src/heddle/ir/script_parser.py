@@ -383,8 +383,19 @@ def parse_python(source: Source) -> ast.Module:
             source, line, column, line, (error.end_offset or column) + (error.end_offset == column)
         )
         raise ParseError(I0601, f"syntax error: {error.msg}", span=span) from error
-    except (ValueError, RecursionError, MemoryError) as error:  # null bytes, and nesting without end
+    except (RecursionError, MemoryError) as error:  # Python says little of it, and of some texts nothing
+        raise nested_too_deeply(source) from error
+    except ValueError as error:  # null bytes
         raise ParseError(I0601, f"{source.name} cannot be parsed: {error}") from error
+
+
+def nested_too_deeply(source: Source) -> ParseError:
+    """The error for a text whose expressions or statements nest beyond what Python reads."""
+    return ParseError(
+        I0601,
+        f"{source.name} is nested too deeply to be read",
+        help="give parts of long expressions names: `v = ...`, in statements of their own",
+    )
 
 
 def decorator_of(node: ast.FunctionDef | ast.ClassDef) -> tuple[ast.expr | None, dict[str, ast.expr]]:

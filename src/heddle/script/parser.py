@@ -14,7 +14,7 @@ from heddle.ir.dialect import DIALECTS, Dialect, ScriptContext
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Map
-from heddle.ir.script_parser import ModuleAlias, ScriptParser, decorator_of, parse_python
+from heddle.ir.script_parser import ModuleAlias, ScriptParser, decorator_of, nested_too_deeply, parse_python
 from heddle.relax import metadata
 from heddle.relax import script as relax_words
 from heddle.support.span import Source, at
@@ -84,6 +84,19 @@ def parse_source(
     Raises: ParseError with the span.
     """
     tree = parse_python(source)
+    try:
+        return _read(source, tree, names, constants, folder)
+    except RecursionError as error:
+        raise nested_too_deeply(source) from error
+
+
+def _read(
+    source: Source,
+    tree: ast.Module,
+    names: Mapping[str, Any],
+    constants: Sequence[Any] | None,
+    folder: Path | None,
+) -> Any:
     reader = ScriptParser(source, names)
     if constants is None:
         constants = _metadata(reader, tree, folder)

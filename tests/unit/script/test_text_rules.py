@@ -138,3 +138,24 @@ def test_places_count_characters() -> None:
     with pytest.raises(ParseError, match="nothing") as info:
         from_source(graph().replace("    y = R.add(x, x)", line))
     assert f":4:{line.index('nothing') + 1}" in str(info.value)
+
+
+DEEP = {
+    "signs": lambda count: "-" * count + "A[0]",
+    "powers": lambda count: "A[0]" + "**A[0]" * count,
+    "sums": lambda count: "+".join(["A[0]"] * count),
+    "calls": lambda count: "A" + "()" * count,
+    "attributes": lambda count: "A" + ".a" * count,
+    "lambdas": lambda count: "lambda: " * count + "1",
+}
+
+
+@pytest.mark.parametrize("count", [900, 3000, 50_000])
+@pytest.mark.parametrize("form", DEEP)
+def test_a_text_nested_beyond_python_is_refused_in_words(form: str, count: int) -> None:
+    """Whether Python's parser gives up, at times without a word, or what reads its tree does."""
+    text = f'@T.prim_func\ndef main(A: T.Buffer((16,), "float32")):\n    A[0] = {DEEP[form](count)}\n'
+    with pytest.raises(ParseError) as info:
+        from_source(text)
+    first = str(info.value).splitlines()[0]
+    assert "nested too deeply" in first or "not part of the script language" in first

@@ -7,6 +7,10 @@ A worker reads requests from its standard input and answers each on its standard
 
     request   u64 size of the head, u64 size of the text (little-endian), head (JSON of MachineOptions), text
     answer    u8 status (0: object code, 1: LLVM's message), u64 size, bytes
+
+A worker that compiles does not see its input end, so a parent that was killed would leave it at work for as
+long as its text takes. On Linux the kernel ends it with its parent. Elsewhere a thread reads the requests,
+and leaves where they end.
 """
 
 from __future__ import annotations
@@ -113,11 +117,42 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _work() -> None:
+def _end_with(parent: int) -> bool:
+    """Have the kernel kill this process when the thread that started it ends; whether it does. A parent that
+    ended before leaves nobody to work for.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        asked = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
+    except (OSError, AttributeError):  # a system without a loader for the process itself, or without prctl
+        return False
+    if os.getppid() != parent:
+        os._exit(1)
+    return asked
+
+
+def _watched(requests: BinaryIO) -> BinaryIO:
+    """The same requests by way of a thread, which ends this process where they end, even while LLVM works."""
+    here, there = os.pipe()
+
+    def forward() -> None:
+        with os.fdopen(there, "wb") as copy:
+            while data := requests.read1(_PIECE_BYTES):  # type: ignore[attr-defined]
+                copy.write(data)
+                copy.flush()
+        os._exit(0)
+
+    threading.Thread(target=forward, name="heddle-input", daemon=True).start()
+    return os.fdopen(here, "rb")
+
+
+def _work(parent: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print into an answer
-    serve(sys.stdin.buffer, answers)
+    requests = sys.stdin.buffer
+    serve(requests if _end_with(parent) else _watched(requests), answers)
 
 
 if __name__ == "__main__":
-    _work()
+    _work(int(sys.argv[1]))
