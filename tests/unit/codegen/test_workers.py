@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -164,7 +166,60 @@ def test_an_error_ends_busy_workers(
 
 
 def test_worker_ends_with_its_input() -> None:
-    command = [sys.executable, object_code.__file__]
+    command = [sys.executable, object_code.__file__, str(os.getpid())]
     for given in (b"", b"\1\0\0", object_code.REQUEST_HEAD.pack(2, 50) + b"{}"):
         done = subprocess.run(command, input=given, capture_output=True, timeout=60, check=False)
         assert done.stdout == b""
+
+
+BUSY = """
+import os, runpy, sys, time
+import llvmlite.binding
+def busy(text, context):
+    open({mark!r}, "w").write(str(os.getpid()))
+    os.rename({mark!r}, {mark!r} + ".done")
+    time.sleep(600)
+llvmlite.binding.parse_assembly = busy
+sys.platform = {platform!r}
+runpy.run_path({path!r}, run_name="__main__")
+"""
+"""A worker that works on its text for minutes, and says so in a file."""
+COMPILES = """
+import sys, time
+from heddle.codegen.llvm import object_code
+from heddle.codegen.llvm.workers import Workers
+from heddle.target import Target
+object_code.__file__ = sys.argv[1]
+pool = Workers(Target("llvm"), 1)
+pool.submit("slow", "")
+time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs kill")
+@pytest.mark.parametrize("platform", [sys.platform, "elsewhere"])
+def test_no_worker_outlives_a_process_that_is_killed(platform: str, tmp_path: Path) -> None:
+    """On Linux the kernel ends it, on other systems a thread that sees the end of the input."""
+    mark, program = tmp_path / "worker", tmp_path / "worker.py"
+    program.write_text(BUSY.format(mark=str(mark), platform=platform, path=object_code.__file__))
+    done = mark.with_suffix(".done")
+    with subprocess.Popen([sys.executable, "-c", COMPILES, str(program)]) as process:
+        try:
+            wait_until(done.exists)
+        finally:
+            process.kill()
+    worker = int(done.read_text())
+    wait_until(lambda: not is_running(worker))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert condition()
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is such a process that has not ended: nobody may have waited for an orphan yet."""
+    done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(done.stdout.strip()) and not done.stdout.strip().startswith("Z")

@@ -9,16 +9,20 @@ A worker reads requests from its standard input and answers each on its standard
     answer    u8 status (0: object code, 1: LLVM's message), u64 size, bytes
 
 A worker that compiles does not see its input end, so a parent that was killed would leave it at work for as
-long as its text takes. On Linux the kernel ends it with its parent. Elsewhere a thread reads the requests,
-and leaves where they end.
+long as its text takes. On Linux the kernel ends it with its parent, whose process id is its argument.
+Elsewhere a thread reads the requests and ends the worker where they end, so who closes the input of a worker
+has had its answers.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import signal
 import struct
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -37,6 +41,9 @@ AS_WRITTEN = "!heddle.as_written = !{}"
 generator there, and find nothing that one would notice."""
 ONE_BY_ONE = "!heddle.one_by_one = !{}"
 """Metadata of modules whose schedule wants elements one by one where LLVM would put them into vectors."""
+
+_PR_SET_PDEATHSIG = 1
+_PIECE_BYTES = 1 << 20
 
 
 @frozen
@@ -117,19 +124,17 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
         answers.flush()
 
 
-def _end_with(parent: int) -> bool:
-    """Have the kernel kill this process when the thread that started it ends; whether it does. A parent that
-    ended before leaves nobody to work for.
+def _ends_with(parent: int) -> bool:
+    """Have the kernel kill this process when the thread that started it ends. False where it does not, or
+    where that thread may have ended before it was asked.
     """
     if sys.platform != "linux":
         return False
     try:
-        asked = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) == 0
-    except (OSError, AttributeError):  # a system without a loader for the process itself, or without prctl
+        asked = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    except (OSError, AttributeError):  # a libc that cannot be loaded so, or has no prctl
         return False
-    if os.getppid() != parent:
-        os._exit(1)
-    return asked
+    return asked == 0 and os.getppid() == parent
 
 
 def _watched(requests: BinaryIO) -> BinaryIO:
@@ -151,7 +156,7 @@ def _work(parent: int) -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not print into an answer
     requests = sys.stdin.buffer
-    serve(requests if _end_with(parent) else _watched(requests), answers)
+    serve(requests if _ends_with(parent) else _watched(requests), answers)
 
 
 if __name__ == "__main__":

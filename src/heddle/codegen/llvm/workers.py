@@ -6,12 +6,13 @@ here and there, so the result does not depend on the number of workers.
 
 A worker that dies while it starts, or that somebody ends, costs nothing but time: its text is compiled here.
 Where LLVM itself crashed, that is an error, as it would be the end of this process. Workers are in a session
-of their own: Ctrl-C reaches this process alone, which ends them. They also end with their input, that is when
-this process ends.
+of their own: Ctrl-C reaches this process alone, which ends them. They also end when this process does, even
+where it is killed while LLVM works (`object_code`).
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -149,7 +150,7 @@ class Workers:
 
     def _started(self) -> subprocess.Popen[bytes]:
         process = subprocess.Popen(
-            [sys.executable, object_code.__file__],
+            [sys.executable, object_code.__file__, str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
