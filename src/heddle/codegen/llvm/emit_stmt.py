@@ -246,7 +246,7 @@ class StmtEmitter(MemoryEmitter):
         ty = register_type(node.loop_var.dtype)
         head, body, latch, done = (self.out.label(hint) for hint in ("for", "body", "next", "end"))
         counter, following = self.out.reserve(), self.out.reserve()
-        before = self.out.block
+        before, size = self.out.block, self._unrolled_size()
         if self.out.terminated:
             self.out.start(self.out.label("dead"))
             before = self.out.block
@@ -268,12 +268,18 @@ class StmtEmitter(MemoryEmitter):
         self.out.start(latch)
         wrap = " nsw" if node.loop_var.dtype.is_signed else " nuw"
         self.out.define(following, f"add{wrap} {ty} {counter}, 1")
-        metadata = self._loop_metadata(node, state.divides)
+        turns = node.extent.value if isinstance(node.extent, IntImm) else None
+        may_unroll = self.module.unrolled.may_unroll(self._unrolled_size() - size, turns)
+        metadata = self._loop_metadata(node, state.divides, may_unroll)
         self.out.terminate(f"br label %{head}, !llvm.loop {metadata}")
         self.out.start(done)
         settle(self, begin, end)
 
-    def _loop_metadata(self, node: For, keep_scalar: bool) -> str:
+    def _unrolled_size(self) -> int:
+        """The instructions of the function so far, those included that unrolling will add."""
+        return self.out.num_lines + self.module.unrolled.added
+
+    def _loop_metadata(self, node: For, keep_scalar: bool, may_unroll: bool) -> str:
         """Ask LLVM to leave alone what the schedule arranged: loops with vector code, or marked so. So it
         shall leave divisions by variables: no processor has them for vectors, and what LLVM estimates of them
         in two ways may differ, upon which it ends the process (LoopVectorize.cpp, `computeBestVF`).
@@ -284,7 +290,7 @@ class StmtEmitter(MemoryEmitter):
             keep_scalar = True
         if keep_scalar or has_vector_code(node.body):
             options.append('!{!"llvm.loop.vectorize.enable", i1 false}')
-        if node.annotations.get("disable_unroll"):
+        if node.annotations.get("disable_unroll") or not may_unroll:
             options.append('!{!"llvm.loop.unroll.disable"}')
         names = ", ".join(self.module.metadata_once(option) for option in options)
         return self.module.metadata(f"distinct !{{{{self}}, {names}}}")

@@ -12,6 +12,7 @@ from heddle.codegen.llvm.parallel import ParallelLoops
 from heddle.codegen.llvm.places import PlacedEmitter, PlacedModule, Places
 from heddle.codegen.llvm.program_builtins import emit_program_function
 from heddle.codegen.llvm.types import register_type
+from heddle.codegen.llvm.unroll_budget import MOST_LOOPS
 from heddle.codegen.llvm.writer import ModuleWriter, symbol
 from heddle.prim.nodes import Var
 from heddle.runtime.native.library import kernel_symbol
@@ -40,7 +41,8 @@ def emit_module(
             emit_program_function(module, func)
         else:
             _emit_function(module, func, attributes, emitter)
-    if all(func.attrs.get(CALLING_CONV) == PROGRAM_CONV for func in funcs):
+    is_straight = all(func.attrs.get(CALLING_CONV) == PROGRAM_CONV for func in funcs)
+    if is_straight or module.unrolled.num_loops > MOST_LOOPS:
         module.flag(AS_WRITTEN)
     return module.build()
 

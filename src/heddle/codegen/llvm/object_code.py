@@ -37,8 +37,9 @@ REQUEST_HEAD = struct.Struct("<QQ")
 ANSWER_HEAD = struct.Struct("<BQ")
 DONE, REFUSED = 0, 1
 AS_WRITTEN = "!heddle.as_written = !{}"
-"""Metadata of modules of straight calls, such as graph functions: LLVM's passes take as long as its code
-generator there, and find nothing that one would notice."""
+"""Metadata of modules that LLVM's passes leave alone. Those of straight calls, such as graph functions: the
+passes take as long as the code generator there, and find nothing that one would notice. And those of so many
+loops that the passes would take minutes (`unroll_budget`)."""
 ONE_BY_ONE = "!heddle.one_by_one = !{}"
 """Metadata of modules whose schedule wants elements one by one where LLVM would put them into vectors."""
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from heddle.codegen.llvm.types import string_constant
+from heddle.codegen.llvm.unroll_budget import UnrollBudget
 from heddle.support.names import NameSupply
 
 
@@ -23,6 +24,7 @@ class ModuleWriter:
         self._flags: list[str] = []
         self._shared: dict[str, str] = {}
         self.symbols = NameSupply()
+        self.unrolled = UnrollBudget()
 
     def declare(self, name: str, result: str, params: Sequence[str]) -> str:
         """Declare an external function; its operand."""
@@ -123,6 +125,11 @@ class FunctionWriter:
         self._results: dict[str, str] = {}
         self.block = "entry"
         self.terminated = False
+
+    @property
+    def num_lines(self) -> int:
+        """The lines so far, without the stack memory at the entry."""
+        return len(self._lines)
 
     def value(self, instruction: str) -> str:
         known = self._results.get(instruction)
