@@ -75,6 +75,41 @@ def test_other_axes_may_move_between_those_of_a_reduction():
     check(before, sch)
 
 
+def turned(update: str, loops: str):
+    """B[i] over A[i, k, m] with loops in some order around axes in another; then C = B."""
+    body = f"""
+B = T.sblock_alloc_buffer((4,), "float32")
+for {loops} in T.grid({", ".join({"i": "4", "k": "2", "m": "3"}[loop] for loop in loops.split(", "))}):
+    with T.sblock("B"):
+        vi, vk, vm = T.axis.remap("SRR", [i, k, m])
+        with T.init():
+            B[vi] = T.float32(0)
+        B[vi] = {update}
+{nest("C", "i S 4", "C[vi] = B[vi]")}"""
+    return written("A: 4, 2, 3; C: 4", body)
+
+
+@pytest.mark.parametrize(
+    ("update", "loops"),
+    [
+        ("A[vi, vk, vm] - B[vi]", "i, k, m"),
+        ("A[vi, vk, vm] - B[vi]", "k, i, m"),
+        ("A[vi, vk, vm] + B[vi]", "m, k, i"),
+    ],
+)
+def test_a_block_that_is_moved_runs_over_its_axes(update, loops):
+    before = turned(update, loops)
+    sch = Schedule(before)
+    sch.compute_at("B", sch.get_loops("C")[0])
+    check(before, sch)
+
+
+def test_a_reduction_in_an_order_of_its_own_stays_where_it_is():
+    sch = Schedule(turned("A[vi, vk, vm] - B[vi]", "m, k, i"))
+    with pytest.raises(ScheduleError, match="T0407"):
+        sch.compute_at("B", sch.get_loops("C")[0])
+
+
 def test_loops_whose_iterations_are_apart_only_within_another_one():
     """i is free where j is the same; several pairs meet at i + 2 * j, the one of the least j first."""
     body = nest("Z", "i S 12", "C[vi] = T.float32(1)") + nest(

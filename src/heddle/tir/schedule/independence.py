@@ -193,6 +193,7 @@ def keeps_contract(block: SBlock) -> bool:
 
 
 def is_unit(extent: PrimExpr) -> bool:
+    """Whether there is one iteration at most."""
     return isinstance(extent, IntImm) and extent.value <= 1
 
 

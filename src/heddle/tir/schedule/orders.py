@@ -12,7 +12,7 @@ from heddle.tir.analysis.blocks import blocks_below, walk_stmts
 from heddle.tir.analysis.commuting import commutes
 from heddle.tir.nodes import For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.independence import is_unit, keeps_contract, shared_by_iterations
-from heddle.tir.schedule.tree import replace_stmt
+from heddle.tir.schedule.tree import Place, replace_stmt
 
 
 def first_dependent_pair(func: PrimFunc, before: Sequence[For], after: Sequence[For]) -> For | None:
@@ -42,9 +42,10 @@ def _is_free_around(func: PrimFunc, chain: Sequence[For]) -> bool:
     """Whether iterations of the innermost loop are independent also in different iterations of the others:
     those of i in `for j: for i: C[i + 2 * j] = ...` are only where j is the same."""
     *outer, inner = chain
-    moved = inner.body
-    for loop in reversed((inner, *outer)):
-        moved = replace(loop, body=moved)
+    body: Stmt = inner.body
+    for loop in reversed(outer):
+        body = replace(loop, body=body)
+    moved = replace(inner, body=body)
     return shared_by_iterations(replace_stmt(func, chain[0], moved), moved) is None
 
 
@@ -62,6 +63,18 @@ def _may_run_in_order(realize: SBlockRealize, before: Sequence[For], after: Sequ
         return True
     written = {region.buffer for region in realize.block.writes}
     return realize.block.init is None and not any(r.buffer in written for r in realize.block.reads)
+
+
+def keeps_reduction_order(place: Place) -> bool:
+    """Whether a block's reduction gives the same under loops over its axes, one after the other: it may have
+    any order, or the loops go through its reduction axes so."""
+    realize: SBlockRealize = place.stmt
+    order: list[Var] = []
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        if axis.iter_type is IterType.CommReduce:
+            order += [var for var in free_vars(value) if var not in order]
+    loops = [loop.loop_var for loop in place.loops() if loop.loop_var in order]
+    return loops == [var for var in order if var in loops] or commutes(realize.block)
 
 
 def changes_when_repeated(body: Stmt) -> SBlock | None:

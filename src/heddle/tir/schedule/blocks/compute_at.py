@@ -29,7 +29,7 @@ from heddle.tir.nodes import (
     seq,
 )
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.orders import changes_when_repeated
+from heddle.tir.schedule.orders import changes_when_repeated, keeps_reduction_order
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
@@ -174,6 +174,9 @@ def _check_can_be_repeated(func: PrimFunc, block: SBlock) -> None:
             func,
             block,
         )
+    if not keeps_reduction_order(find_block(func, block.name_hint)):
+        text = f"the reduction of block {block.name_hint!r} is not known to give the same in any order"
+        raise ScheduleError(T0407, text, func, block)
 
 
 def _check_sole_writer(func: PrimFunc, block: SBlock) -> None:
