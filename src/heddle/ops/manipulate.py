@@ -5,7 +5,6 @@ Over 450 lines: a table of records, one an operator.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -56,15 +55,7 @@ def _infer_reshape(ctx: Inference) -> Type:
 
 
 def _np_reshape(_attrs: Any, x: Any, shape: Any) -> Any:
-    sizes = [x.shape[k] if d == 0 and k < x.ndim else d for k, d in enumerate(shape)]
-    if not x.size and -1 in sizes:  # numpy finds no size for the -1 beside a 0
-        copied = [k for k, d in enumerate(shape) if d == 0 and k < x.ndim]
-        left = math.prod(size for k, size in enumerate(x.shape) if k not in copied)
-        named = math.prod(d for k, d in enumerate(shape) if k not in copied and d != -1)
-        sizes[sizes.index(-1)] = left // named if named else 0
-    elif not x.size and 0 not in sizes:
-        sizes = list(shape)
-    return x.reshape(sizes)
+    return x.reshape([x.shape[k] if d == 0 and x.size else d for k, d in enumerate(shape)])
 
 
 def _declare_shapes() -> None:

@@ -46,6 +46,8 @@ def _infer_fft(ctx: Inference) -> Type:
 
 def _np_fft(attrs: Any, x: Any, lengths: Any) -> Any:
     length = int(lengths[0])
+    if x.shape[2] not in (1, 2):
+        raise ValueError("parts are reals, or real and imaginary parts")
     rows = np.zeros((len(x), max(length, x.shape[1])), np.complex128)
     rows.real[:, : x.shape[1]] = x[..., 0]
     if x.shape[2] > 1:

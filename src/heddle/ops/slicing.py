@@ -67,7 +67,7 @@ def _infer_strided_slice(ctx: Inference) -> Type:
             ctx.require_equal(
                 wanted, given, f"the axis {axis} of the data and the slice, which must lie in it,"
             )
-        if not isinstance(s, (int, IntImm)):
+        if isinstance(s, PrimExpr) and not isinstance(s, IntImm):
             sign = minimum(maximum(s, constant(-1, s.dtype)), constant(1, s.dtype))
             ctx.assume_equal(constant(1, s.dtype), sign * sign)
         dims[axis] = transform.slice_bounds(dims[axis], b, e, s, inbound)[1]

@@ -59,10 +59,19 @@ def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) ->
     ctx.require_at_least(dim, least, f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
 
 
+def _check_elements(mode: str, width: int, size: int) -> None:
+    """Raises: ValueError where an axis has no elements to pad with by so much."""
+    least = min(width, 1) + (width if mode == "reflect" else 0)
+    if mode != "constant" and size < least:
+        raise ValueError("an axis has too few elements to pad with")
+
+
 def _np_pad(attrs: Any, x: Any) -> Any:
     widths = [(attrs.pad_width[2 * k], attrs.pad_width[2 * k + 1]) for k in range(x.ndim)]
     if any(n + b + a < 0 for (b, a), n in zip(widths, x.shape, strict=True)):
         raise ValueError("an axis is cropped by more than its size")
+    for width, size in zip(map(max, widths), x.shape, strict=True):
+        _check_elements(attrs.pad_mode, width, size)
     grown = [(max(0, b), max(0, a)) for b, a in widths]
     filled = convert(attrs.pad_value, dtype_of(x))
     options = {"constant_values": filled} if attrs.pad_mode == "constant" else {}
@@ -95,9 +104,7 @@ def _infer_dynamic_pad(ctx: Inference) -> Type:
 def _np_dynamic_pad(attrs: Any, x: Any, value: Any, widths: Any) -> Any:
     pairs = list(zip(widths[::2], widths[1::2], strict=True))
     for pair, size in zip(pairs, x.shape, strict=True):
-        least = min(max(pair), 1) + (max(pair) if attrs.pad_mode == "reflect" else 0)
-        if attrs.pad_mode != "constant" and size < least:
-            raise ValueError("an axis has too few elements to pad with")
+        _check_elements(attrs.pad_mode, max(pair), size)
     options = {"constant_values": value} if attrs.pad_mode == "constant" else {}
     return np.pad(x, pairs, _NUMPY_MODES[attrs.pad_mode], **options)  # type: ignore[call-overload]
 

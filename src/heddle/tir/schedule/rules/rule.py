@@ -113,10 +113,10 @@ def _num_copied(body: Stmt, loads: Sequence[BufferLoad]) -> int:
     """At most how many nodes there are where a map's body stands in the place of each load of it."""
     if not isinstance(body, BufferStore):
         return len(loads) * _num_nodes(body)
-    uses = Counter(node for node in walk(body.value) if isinstance(node, Var))
+    uses: Counter[PrimExpr] = Counter(node for node in walk(body.value) if isinstance(node, Var))
     indices = (pair for load in loads for pair in zip(body.indices, load.indices, strict=True))
     own = len(loads) * _num_nodes(body)
-    return own + sum(uses[axis] * _num_nodes(index) for axis, index in indices)  # type: ignore[index]
+    return own + sum(uses[axis] * _num_nodes(index) for axis, index in indices)
 
 
 def _num_nodes(node: Node) -> int:
