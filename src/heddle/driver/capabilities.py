@@ -16,7 +16,7 @@ from typing import Any
 from heddle.ir.expr import ExternFunc
 from heddle.ir.module import IRModule
 from heddle.ir.node import EMPTY_MAP, children, replace
-from heddle.ir.visitor import Visitor, walk
+from heddle.ir.visitor import Visitor, walk_distinct
 from heddle.prim.intrinsics import FOREIGN_CODE, RAW_MEMORY, Intrinsic
 from heddle.prim.nodes import Call, IntImm, PrimExpr
 from heddle.prim.nodes import Var as PrimVar
@@ -75,7 +75,7 @@ def module_findings(mod: IRModule) -> list[Diagnostic]:
             asks.function(func)
             findings += asks.findings
             continue
-        for node in walk(func):
+        for node in walk_distinct(func):
             if isinstance(node, ExternFunc):
                 findings += _external(node, own)
             elif isinstance(node, Call):

@@ -32,7 +32,7 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op, is_op
 from heddle.ir.op_def import op_def
 from heddle.ir.types import Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr
 from heddle.support.names import NameSupply
 from heddle.support.span import at
@@ -238,7 +238,7 @@ def known_functions(func: Function) -> set[Var]:
     are. What is passed as an argument or taken from a tuple is none of them: it is called as its type says,
     but nobody checked that it does no more."""
     known: set[Var] = set()
-    for node in walk(func):
+    for node in walk_distinct(func):
         if isinstance(node, VarBinding):
             value = node.value
             if isinstance(value, (Function, GlobalVar)) or (isinstance(value, Var) and value in known):

@@ -14,7 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 from heddle.arith import Analyzer
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.size_text import size_text
@@ -44,7 +44,7 @@ def peak_text(peaks: list[Sizes]) -> str:
 
 def _names(peaks: Sequence[Sizes]) -> dict[PrimVar, str]:
     found = dict.fromkeys(
-        node for sizes in peaks for size in sizes for node in walk(size) if isinstance(node, PrimVar)
+        node for sizes in peaks for size in sizes for node in walk_distinct(size) if isinstance(node, PrimVar)
     )
     by_name: dict[str, PrimVar] = {}
     for var in found:
@@ -101,7 +101,11 @@ def _unproved(largest_first: list[Sizes]) -> list[Sizes]:
     """Leave out sums that another one covers, as far as the analyzer proves it."""
     analyzer = Analyzer()
     for var in {
-        node for sizes in largest_first for size in sizes for node in walk(size) if isinstance(node, PrimVar)
+        node
+        for sizes in largest_first
+        for size in sizes
+        for node in walk_distinct(size)
+        if isinstance(node, PrimVar)
     }:
         analyzer.mark_global_non_neg(var)
     proofs: dict[tuple[PrimExpr, PrimExpr], bool] = {}

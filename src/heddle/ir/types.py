@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from heddle.ir.codes import I0311
-from heddle.ir.node import Node, added, added_definitions, label, node
+from heddle.ir.node import Node, added, added_definitions, derived, label, node
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.limits import current_limits, exceeded
 
 
 class Type(Node):
@@ -51,10 +52,21 @@ class PointerType(Type):
 
 @node("ir.TupleType")
 class TupleType(Type):
+    """The fields of a tuple in a tuple count as fields of the whole: `t = (t, t)` again and again would be a
+    short text of a value that no memory holds. Raises: UsageError S0601 beyond the limit `tuple_fields`.
+    """
+
     fields: tuple[Type, ...]
+    num_leaves: int = derived()
+    """The fields that are no tuples, at any depth."""
 
     def __post_init__(self) -> None:
         self.set_derived("fields", tuple(self.fields))
+        leaves = sum(item.num_leaves if isinstance(item, TupleType) else 1 for item in self.fields)
+        self.set_derived("num_leaves", leaves)
+        most = current_limits().tuple_fields
+        if leaves > most:
+            raise exceeded("tuple_fields", f"a tuple has {leaves} fields, those of tuples inside it included")
 
 
 @node("ir.AnyType")

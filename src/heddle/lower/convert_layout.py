@@ -30,7 +30,7 @@ from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple,
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.normal_form import GRAPHS
 from heddle.lower.pack_weights import always_constant
@@ -169,13 +169,13 @@ def _blocked_vars(func: Function, facts: dict[GlobalVar, _Facts]) -> set[Var]:
     made: set[Var] = set()
     plain: set[Var] = set()
     groups: list[tuple[bool, set[Var]]] = []
-    for sequence in (node for node in walk(func) if isinstance(node, SeqExpr)):
-        plain.update(node for node in walk(sequence.body) if isinstance(node, Var))
+    for sequence in (node for node in walk_distinct(func) if isinstance(node, SeqExpr)):
+        plain.update(node for node in walk_distinct(sequence.body) if isinstance(node, Var))
         for binding in sequence.bindings():
             call = loop_call(binding.value) if isinstance(binding, VarBinding) else None
             if call is None or not isinstance(binding.var.ty, TensorType):
                 value = binding.value.cond if isinstance(binding.value, If) else binding.value
-                plain.update(node for node in walk(value) if isinstance(node, Var))
+                plain.update(node for node in walk_distinct(value) if isinstance(node, Var))
                 continue
             images = {arg for arg in call[1].fields if isinstance(arg, Var)} | {binding.var}
             made.add(binding.var)

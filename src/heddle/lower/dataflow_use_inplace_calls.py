@@ -45,7 +45,7 @@ from heddle.ir.op import Op
 from heddle.ir.op_def import op_def
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.normal_form import GRAPHS
 from heddle.lower.rewrite_dataflow_reshape import has_reshape_pattern
@@ -119,7 +119,7 @@ class _Rewriter(BindingRewriter):
         for binding in block.bindings:
             value = binding.value
             reads = isinstance(binding, VarBinding) and self._only_reads(value)
-            for node in walk(value):
+            for node in walk_distinct(value):
                 if isinstance(node, Var):
                     last_use[node] = binding.var
                     if not reads:

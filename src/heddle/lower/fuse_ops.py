@@ -17,7 +17,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.lower.fusion_graph import FusionGroup, FusionNode, find_groups
 from heddle.lower.normal_form import GRAPHS
 from heddle.lower.primitive_function import BlockFuser, outlined
@@ -103,7 +103,7 @@ class _Fuser(BlockFuser):
             var, value = binding.var, binding.value
             escapes = not var.is_dataflow or var in used_later
             node = FusionNode(var, index, self._value_pattern(binding), escapes, self._is_costly(value))
-            for source in dict.fromkeys(n for n in walk(value) if isinstance(n, Var)):
+            for source in dict.fromkeys(n for n in walk_distinct(value) if isinstance(n, Var)):
                 if source in nodes:
                     nodes[source].users.append(node)
                     nodes[source].user_patterns.append(edge_pattern(source, var, node.pattern))

@@ -23,7 +23,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Map
 from heddle.ir.op import Op, is_op
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.lower.fuse_ops import FUSION_BOUNDARY
 from heddle.lower.legalize_ops import OPERATORS
 from heddle.lower.merged_bodies import MergedBodies, TensorPlace
@@ -89,7 +89,7 @@ def drop_unused_loops(mod: IRModule) -> IRModule:
         n
         for f in mod.functions.values()
         if isinstance(f, Function)
-        for n in walk(f)
+        for n in walk_distinct(f)
         if isinstance(n, GlobalVar)
     }
     return mod.with_functions(
@@ -160,7 +160,7 @@ class _Merger:
         for dim in ty.dims or ():
             if isinstance(dim, PrimVar):  # which is never negative, however the graph's variable was made
                 self.symbols.setdefault(dim, PrimVar(dim.name, dim.dtype, None, True))
-            for node in walk(dim):
+            for node in walk_distinct(dim):
                 if isinstance(node, PrimVar):
                     self._symbol(node)
         return tuple(substitute(dim, self.symbols) for dim in ty.dims or ())

@@ -13,7 +13,7 @@ from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.node import replace
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.support.span import derive
 
 
@@ -52,11 +52,16 @@ class BlockFuser(BlockBuilder, ABC):
 
 def _uses_by_block(body: SeqExpr) -> list[set[Var]]:
     """For every block of a sequence, the variables that later blocks or the result use."""
-    after = {node for node in walk(body.body) if isinstance(node, Var)}
+    after = {node for node in walk_distinct(body.body) if isinstance(node, Var)}
     result: list[set[Var]] = []
     for block in reversed(body.blocks):
         result.append(set(after))
-        after |= {node for binding in block.bindings for node in walk(binding.value) if isinstance(node, Var)}
+        after |= {
+            node
+            for binding in block.bindings
+            for node in walk_distinct(binding.value)
+            if isinstance(node, Var)
+        }
     return result[::-1]
 
 
@@ -138,7 +143,7 @@ def _plain_dims(param: Var) -> list[Any]:
 
 
 def _vars(expr: Any) -> list[Any]:
-    return [node for node in walk(expr) if node.node_kind == "prim.Var"]
+    return [node for node in walk_distinct(expr) if node.node_kind == "prim.Var"]
 
 
 def _shape_of(scalars: Var) -> ShapeExpr:

@@ -26,7 +26,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.lower.normal_form import graph_functions
 from heddle.prim.nodes import IntImm, SizeVar
 from heddle.prim.nodes import Var as PrimVar
@@ -55,7 +55,7 @@ def kept_functions(mod: IRModule) -> set[GlobalVar]:
         var = todo.pop()
         if var not in kept and var in graphs:
             kept.add(var)
-            todo += [node for node in walk(graphs[var]) if isinstance(node, GlobalVar)]
+            todo += [node for node in walk_distinct(graphs[var]) if isinstance(node, GlobalVar)]
     return kept
 
 
@@ -207,7 +207,7 @@ class _Outliner(BindingRewriter):
     ) -> Iterator[Binding]:
         """A function of the part, and the bindings that call it."""
         own = {binding.var for binding in part}
-        used = set[Any](walk(result)).union(*map(self._uses, rest))
+        used = set[Any](walk_distinct(result)).union(*map(self._uses, rest))
         outputs = [binding.var for binding in part if binding.var in used]
         outputs += self._holders_inside(part, outputs, rest, result)
         inputs, makers = _inputs(part, own), list[Binding]()
@@ -284,7 +284,7 @@ class _Outliner(BindingRewriter):
 
 
 def _uses(binding: Binding) -> set[Var]:
-    return {node for node in walk(binding.value) if isinstance(node, Var)}
+    return {node for node in walk_distinct(binding.value) if isinstance(node, Var)}
 
 
 def _differ(value: If) -> bool:
@@ -311,11 +311,16 @@ def _inputs(part: Sequence[Binding], own: set[Var]) -> list[Var]:
     """The variables from outside that a part uses, in order."""
     local = set(own)
     for binding in part:
-        local |= {node.var for node in walk(binding.value) if isinstance(node, (VarBinding, MatchCast))}
         local |= {
-            param for node in walk(binding.value) if isinstance(node, Function) for param in node.params
+            node.var for node in walk_distinct(binding.value) if isinstance(node, (VarBinding, MatchCast))
         }
-    found = (node for binding in part for node in walk(binding.value) if isinstance(node, Var))
+        local |= {
+            param
+            for node in walk_distinct(binding.value)
+            if isinstance(node, Function)
+            for param in node.params
+        }
+    found = (node for binding in part for node in walk_distinct(binding.value) if isinstance(node, Var))
     return list(dict.fromkeys(var for var in found if var not in local))
 
 

@@ -44,7 +44,7 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.lower.normal_form import GRAPHS
 from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
@@ -395,7 +395,7 @@ def _divisors_are_not_zero(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) ->
     """Checks in front of an expression that divides by sizes."""
     divisors = [
         node.b
-        for node in walk(expr)
+        for node in walk_distinct(expr)
         if isinstance(node, (FloorDiv, FloorMod, Div, Mod)) and not isinstance(node.b, IntImm)
     ]
     return [
@@ -412,7 +412,7 @@ def _products_fit(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stm
     """Checks in front of an expression that multiplies sizes: a product that wraps could look like a size."""
     products = {
         node: cast("float64", node.a) * cast("float64", node.b)
-        for node in walk(expr)
+        for node in walk_distinct(expr)
         if isinstance(node, Mul) and node.dtype == "int64" and free_vars(node)
     }
     return [

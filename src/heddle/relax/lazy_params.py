@@ -15,7 +15,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import PassContext
 from heddle.ir.types import AnyType, TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.relax.transform.to_non_dataflow import ToNonDataflow
@@ -38,7 +38,7 @@ class LazyRewriter(BindingRewriter):
         super().__init__(mod)
         self._func: Function = ToNonDataflow().transform_function(func, mod, PassContext.current())
         self._fetch, self._give = fetch, give
-        for node in walk(self._func.body):
+        for node in walk_distinct(self._func.body):
             if isinstance(node, Binding):
                 self.names.reserve(node.var.name_hint)
         self._pending: dict[Var, tuple[int, Type]] = {}
@@ -138,7 +138,7 @@ class LazyRewriter(BindingRewriter):
         """Fetch the parameters that a value uses, and those that define its symbolic dimensions."""
         while True:
             whole = self.substitute(value)
-            needed: set[Any] = {node for node in walk(whole) if isinstance(node, Var)}
+            needed: set[Any] = {node for node in walk_distinct(whole) if isinstance(node, Var)}
             dims: set[PrimVar] = {*free_vars(whole), *symbolic_vars(ty)}
             for var, (_, own) in self._pending.items():
                 if var in needed or any(dim in dims for dim in definable_vars(own)):

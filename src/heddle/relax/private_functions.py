@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 
 
 def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
@@ -18,7 +18,7 @@ def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
         if func.dialect == "relax" and "global_symbol" not in func.attrs
     }
     for func in mod.functions.values():
-        nodes = list(walk(func))
+        nodes = list(walk_distinct(func))
         callees = {id(node.op) for node in nodes if isinstance(node, Call)}
         for node in nodes:
             if isinstance(node, GlobalVar) and id(node) not in callees:

@@ -7,7 +7,8 @@ import pytest
 
 from heddle.script import from_source
 from heddle.script import tir as T
-from heddle.support.diagnostics import ParseError
+from heddle.support.diagnostics import ParseError, UsageError
+from heddle.support.limits import limits
 
 GRAPH = """
 @R.function
@@ -159,3 +160,19 @@ def test_a_text_nested_beyond_python_is_refused_in_words(form: str, count: int) 
         from_source(text)
     first = str(info.value).splitlines()[0]
     assert "nested too deeply" in first or "not part of the script language" in first
+
+
+def shared_tuples(levels: int, taken: str) -> str:
+    lines = ["t0 = (x, x)", *(f"t{k + 1} = (t{k}, t{k})" for k in range(levels)), f"return t{levels}{taken}"]
+    head = '@R.function\ndef main(x: R.Tensor((2,), "float32")):\n'
+    return head + "\n".join(f"    {line}" for line in lines)
+
+
+@pytest.mark.parametrize("taken", ["", "[0]"])
+def test_a_tuple_of_shared_tuples_has_as_many_fields_as_its_value(taken: str) -> None:
+    """A text of 40 lines may not ask for 2 ** 41 fields, in its result or on the way to it."""
+    from_source(shared_tuples(8, taken))
+    with pytest.raises(UsageError, match=r"S0601.*'tuple_fields' is 16384"):
+        from_source(shared_tuples(40, taken))
+    with limits(tuple_fields=4), pytest.raises(UsageError, match="8 fields"):
+        from_source(shared_tuples(2, taken))

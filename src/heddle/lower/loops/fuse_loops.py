@@ -32,7 +32,7 @@ from heddle.ir.node import Map
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
-from heddle.ir.visitor import walk, walk_distinct
+from heddle.ir.visitor import walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.loops.counted_loop import CountedLoop, counted_loop
 from heddle.lower.loops.loop_kernel import LoopKernel, loop_kernel
@@ -100,7 +100,7 @@ def _without_unused(mod: IRModule, loops: dict[GlobalVar, CountedLoop]) -> IRMod
         node
         for var, func in mod.functions.items()
         if isinstance(func, Function)
-        for node in walk(func)
+        for node in walk_distinct(func)
         if isinstance(node, GlobalVar) and node != var
     }
     kept = {var: func for var, func in mod.functions.items() if var not in loops or var in used}
@@ -117,7 +117,7 @@ class _Uses:
     @staticmethod
     def of(func: Function) -> _Uses:
         found = _Uses()
-        for node in walk(func):
+        for node in walk_distinct(func):
             if isinstance(node, (VarBinding, MatchCast)):
                 found.values[node.var] = node.value
                 found._note(node.value, node.var)

@@ -18,7 +18,7 @@ from heddle.graph.nodes import Binding, SeqExpr, VarBinding
 from heddle.graph.rewriter import is_call, loop_call
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.node import replace
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import IntImm
 from heddle.support.frozen import frozen
 
@@ -141,4 +141,4 @@ def turn_of(clause: Clause) -> Turn | None:
 
 def names_in(expr: Expr) -> Iterator[GlobalVar]:
     """The functions of the module that an expression names."""
-    return (node for node in walk(expr) if isinstance(node, GlobalVar))
+    return (node for node in walk_distinct(expr) if isinstance(node, GlobalVar))

@@ -30,7 +30,7 @@ from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -205,7 +205,7 @@ class _Walker:
         return together | frozenset(kept)
 
     def _in_caller(self, size: PrimExpr, dims: Mapping[PrimVar, PrimExpr], name: str) -> PrimExpr:
-        unknown = [node for node in walk(size) if isinstance(node, PrimVar) and node not in dims]
+        unknown = [node for node in walk_distinct(size) if isinstance(node, PrimVar) and node not in dims]
         if unknown:
             raise UnboundedError(f"size {unknown[0].name} of {name} is not known where it is called")
         found: PrimExpr = self._analyzer.simplify(substitute(size, dict(dims)))

@@ -36,7 +36,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.relax.transform.canonicalize_bindings import CanonicalizeBindings
 from heddle.relax.transform.fold_constant import FoldConstant
 from heddle.support.frozen import frozen
@@ -56,7 +56,7 @@ class ContractQuantized(Pass):
     """Canonicalises bindings and folds constants first, except calls of `R.dequantize`."""
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        if not any(_is_quantized(node) for func in mod.functions.values() for node in walk(func)):
+        if not any(_is_quantized(node) for func in mod.functions.values() for node in walk_distinct(func)):
             return mod
         mod = CanonicalizeBindings(True)(mod)
         mod = FoldConstant(frozenset({"dequantize"}))(mod)

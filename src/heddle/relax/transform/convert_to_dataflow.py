@@ -18,7 +18,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.support.frozen import frozen
 
 
@@ -102,12 +102,12 @@ def _without_inner_outputs(func: Function) -> Function:
             expr = expr.cond  # what branches use, their own blocks note
         elif isinstance(expr, Function):
             return
-        for node in walk(expr):
+        for node in walk_distinct(expr):
             if isinstance(node, Var):
                 users.setdefault(node, set()).add(block)
 
     homes: dict[Var, int] = {}
-    for node in walk(func):
+    for node in walk_distinct(func):
         if isinstance(node, SeqExpr):
             note(node.body, -1)
         if isinstance(node, BindingBlock):

@@ -23,7 +23,7 @@ from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op, is_op
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.te import Tensor, compute
 
 _VIEWS = ("relax.reshape", "relax.memory.view", "relax.call_pure_packed", "relax.flatten", "relax.squeeze")
@@ -37,7 +37,7 @@ class CopyWrittenConstants(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions = {var: func for var, func in mod.functions.items() if func.dialect == "relax"}
-        if not any(is_call(node, _INPLACE) for func in functions.values() for node in walk(func)):
+        if not any(is_call(node, _INPLACE) for func in functions.values() for node in walk_distinct(func)):
             return mod
         rewriter = _Rewriter(mod, functions)
         for var, func in functions.items():
@@ -49,7 +49,7 @@ class _Rewriter(BindingRewriter):
     def __init__(self, mod: IRModule, functions: Mapping[GlobalVar, Any]) -> None:
         super().__init__(mod)
         self.functions = functions
-        nodes = [node for func in functions.values() for node in walk(func)]
+        nodes = [node for func in functions.values() for node in walk_distinct(func)]
         self.values = {node.var: node.value for node in nodes if isinstance(node, VarBinding)}
         self.written = self._written_params([node for node in nodes if isinstance(node, Call)])
         self.changed = False

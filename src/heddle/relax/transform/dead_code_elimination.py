@@ -17,7 +17,7 @@ from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.support.frozen import frozen
 
 
@@ -55,7 +55,7 @@ def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
         if var in live or var not in mod:
             continue
         live.add(var)
-        stack.extend(node for node in walk(mod[var]) if isinstance(node, GlobalVar))
+        stack.extend(node for node in walk_distinct(mod[var]) if isinstance(node, GlobalVar))
     return live
 
 
@@ -66,7 +66,7 @@ def remove_unused_bindings(func: Function, mod: IRModule, keep_packed_calls: boo
 
 
 def _variables(expr: Expr) -> list[Var]:
-    return [node for node in walk(expr) if isinstance(node, Var)]
+    return [node for node in walk_distinct(expr) if isinstance(node, Var)]
 
 
 class _Cleaner:
@@ -115,7 +115,7 @@ class _Cleaner:
         """A match_cast may fail and binds dimensions, so it stays; so does whatever has an effect."""
         if isinstance(binding, MatchCast):
             return False
-        nodes = walk(binding.value) if isinstance(binding.value, If) else (binding.value,)
+        nodes = walk_distinct(binding.value) if isinstance(binding.value, If) else (binding.value,)
         return not any(self._has_effect(node) for node in nodes if isinstance(node, Call))
 
     def _has_effect(self, call: Call) -> bool:

@@ -16,7 +16,7 @@ from heddle.graph.type_relations import match_dims
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.relax.private_functions import changeable_functions
@@ -42,8 +42,8 @@ class InlinePrivateFunctions(Pass):
 
 
 def _can_be_inlined(var: GlobalVar, func: Function, mod: IRModule) -> bool:
-    calls = {node for node in walk(func.body) if isinstance(node, GlobalVar)}
-    has_control_flow = any(isinstance(node, (If, Function)) for node in walk(func.body))
+    calls = {node for node in walk_distinct(func.body) if isinstance(node, GlobalVar)}
+    has_control_flow = any(isinstance(node, (If, Function)) for node in walk_distinct(func.body))
     if has_control_flow or var in reachable(mod, calls):
         return False
     return not any(key in func.attrs for key in ("Primitive", "Codegen", "Composite"))

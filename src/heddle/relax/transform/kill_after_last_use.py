@@ -21,7 +21,7 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import PrimType, TupleType
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.support.span import Span, at
 
 
@@ -57,7 +57,7 @@ def _with_kills(body: Any) -> SeqExpr:
 
 
 def _used_in(expr: Expr) -> tuple[Var, ...]:
-    return tuple(dict.fromkeys(node for node in walk(expr) if isinstance(node, Var)))
+    return tuple(dict.fromkeys(node for node in walk_distinct(expr) if isinstance(node, Var)))
 
 
 def _worth_killing(binding: Binding) -> bool:

@@ -29,7 +29,7 @@ from heddle.ir.node import Node, children, replace
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 
@@ -41,7 +41,9 @@ class LambdaLift(Pass):
         lifter = _Lifter(mod)
         changed = False
         for var, func in mod.functions.items():
-            if func.dialect == "relax" and any(isinstance(node, Function) for node in walk(func.body)):
+            if func.dialect == "relax" and any(
+                isinstance(node, Function) for node in walk_distinct(func.body)
+            ):
                 lifter.update_func(var, lifter.lift_inside(var.name_hint, func))
                 changed = True
         return lifter.get() if changed else mod
@@ -141,12 +143,12 @@ class _SelfCalls(Rewriter):
 def _free_variables(func: Function, own: Var) -> tuple[Var, ...]:
     """The graph variables that a function uses and does not define, in order of use."""
     defined = {own}
-    for node in walk(func):
+    for node in walk_distinct(func):
         if isinstance(node, Function):
             defined.update(node.params)
         elif isinstance(node, Binding):
             defined.add(node.var)
-    used = (node for node in walk(func) if isinstance(node, Var))
+    used = (node for node in walk_distinct(func) if isinstance(node, Var))
     return tuple(var for var in dict.fromkeys(used) if var not in defined)
 
 

@@ -35,7 +35,7 @@ from heddle.ir.node import replace
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
 from heddle.support.diagnostics import UsageError
@@ -140,7 +140,7 @@ class _Group:
             value = binding.value
             if not isinstance(value, (Call, Tuple, TupleGetItem)) or is_impure_call(value, self._builder.mod):
                 continue
-            used = [node for node in walk(value) if isinstance(node, Var)]
+            used = [node for node in walk_distinct(value) if isinstance(node, Var)]
             if not used or any(var not in member.known for var in used) or set(free_vars(value)) - given:
                 continue
             copier = Copier(member.known, member.dims)
@@ -159,7 +159,7 @@ class _Group:
         rest = [self._rest(member, lifted) for member in self._members]
         needed: set[Var] = set()
         for member, body in zip(self._members, rest, strict=True):
-            used = (node for node in walk(body) if isinstance(node, Var))
+            used = (node for node in walk_distinct(body) if isinstance(node, Var))
             needed.update(member.known[var] for var in used if member.known.get(var) in there)
         order = [*self._params, *(self._made[digest].var for digest in self._common)]
         outputs = [var for var in order if var in needed]
@@ -189,7 +189,7 @@ class _Group:
         for member, body in zip(self._members, rest, strict=True):
             own = {dim for param in member.inputs for dim in definable_vars(type_of(param))}
             ret = () if member.func.ret_ty is None else symbolic_vars(member.func.ret_ty)
-            casts = [node.ty for node in walk(body) if isinstance(node, MatchCast)]
+            casts = [node.ty for node in walk_distinct(body) if isinstance(node, MatchCast)]
             for dim in (*free_vars(body), *ret, *(dim for ty in casts for dim in symbolic_vars(ty))):
                 if dim in member.dims and dim not in own and member.dims[dim] not in given:
                     missing[member.dims[dim]] = None

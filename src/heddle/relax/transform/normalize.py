@@ -14,7 +14,7 @@ from heddle.graph.nodes import Binding
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 
 _TYPED = (Call, Constant, Function, If, Tuple, TupleGetItem, Var)
 
@@ -26,9 +26,9 @@ class Normalize(FunctionPass):
 
     def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
         builder = BlockBuilder(mod)
-        for node in walk(func):
+        for node in walk_distinct(func):
             if isinstance(node, Binding):
                 builder.names.reserve(node.var.name_hint)
         made = builder.normalize_function(func)
-        is_typed = all(node.ty is not None for node in walk(func) if isinstance(node, _TYPED))
+        is_typed = all(node.ty is not None for node in walk_distinct(func) if isinstance(node, _TYPED))
         return func if is_typed and structural_equal(made, func) else made

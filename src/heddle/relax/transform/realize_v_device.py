@@ -32,7 +32,7 @@ from heddle.ir.op_def import op_def
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType, Type
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.support.diagnostics import IRTypeError
 
 _MOVES = ("relax.to_vdevice", "relax.hint_on_device")
@@ -68,8 +68,8 @@ def _devices_named(functions: Iterable[Function]) -> list[VDevice]:
     found: list[VDevice] = []
     for func in functions:
         types = [param.ty for param in func.params]
-        types += [node.var.ty for node in walk(func.body) if isinstance(node, Binding)]
-        for node in (*(n for ty in types if ty is not None for n in walk(ty)), *walk(func)):
+        types += [node.var.ty for node in walk_distinct(func.body) if isinstance(node, Binding)]
+        for node in (*(n for ty in types if ty is not None for n in walk_distinct(ty)), *walk_distinct(func)):
             if isinstance(node, VDevice) and not any(structural_equal(node, other) for other in found):
                 found.append(node)
     return found
@@ -148,7 +148,7 @@ class _Places:
             self._annotated(binding.var)
 
     def _binding(self, var: Var, value: Expr) -> None:
-        for item in walk(value) if not isinstance(value, (If, Function)) else ():
+        for item in walk_distinct(value) if not isinstance(value, (If, Function)) else ():
             if isinstance(item, Constant):
                 self._annotated(item)
         if isinstance(value, If):

@@ -19,7 +19,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import PrimType
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars, substitute
@@ -41,7 +41,7 @@ class RemoveUnusedParameters(Pass):
 
 def _kept(func: Function) -> list[int]:
     """The parameters that are used, as values or, of shapes and scalars, for the dimensions they give."""
-    used: set[object] = {node for node in walk(func.body) if isinstance(node, Var)}
+    used: set[object] = {node for node in walk_distinct(func.body) if isinstance(node, Var)}
     kept = [index for index, param in enumerate(func.params) if param in used]
     given = {dim for index in kept for dim in definable_vars(type_of(func.params[index]))}
     types = (func.ret_ty,) if func.ret_ty is not None else ()

@@ -40,7 +40,7 @@ from heddle.ir.expr import (
     Var,
 )
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.nodes import constant
 from heddle.relax.transform.lower_alloc_tensor import alloc_storage, alloc_tensor
@@ -162,7 +162,7 @@ def lives_of(expr: SeqExpr, mod: Any) -> _Lives:
 
 
 def _variables(expr: Expr) -> list[Var]:
-    return [node for node in walk(expr) if isinstance(node, Var)]
+    return [node for node in walk_distinct(expr) if isinstance(node, Var)]
 
 
 def _only_computes(value: Expr) -> bool:

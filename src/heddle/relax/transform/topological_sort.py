@@ -20,7 +20,7 @@ from heddle.ir.expr import Expr, Function, Var
 from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.transform import FunctionPass, PassContext
-from heddle.ir.visitor import Rewriter, walk
+from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.prim.nodes import Var as PrimVar
 from heddle.support.frozen import frozen
 
@@ -49,7 +49,7 @@ class _Sorter(Rewriter):
         self._results: set[Var] = set()
 
     def visit_SeqExpr(self, node: SeqExpr) -> Any:
-        self._results = {item for item in walk(node.body) if isinstance(item, Var)}
+        self._results = {item for item in walk_distinct(node.body) if isinstance(item, Var)}
         return self.default(node)
 
     def visit_BindingBlock(self, node: BindingBlock) -> Any:
@@ -70,7 +70,7 @@ def _uses(binding: Binding, defined: dict[Any, Binding]) -> list[Binding]:
 
 
 def _variables(expr: Expr) -> list[Any]:
-    return [node for node in walk(expr) if isinstance(node, (Var, PrimVar))]
+    return [node for node in walk_distinct(expr) if isinstance(node, (Var, PrimVar))]
 
 
 def _sorted(bindings: tuple[Binding, ...], options: TopologicalSort) -> list[Binding]:
