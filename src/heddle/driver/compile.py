@@ -25,6 +25,7 @@ from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Expr, Function, Tuple, Var
 from heddle.ir.instrument import verify_module
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.transform import Pass
 from heddle.ir.types import TupleType, Type
 from heddle.lower.codegen_vm import vm_codegen
@@ -78,26 +79,29 @@ def compile(
         example_inputs, target = target, None
     mod = module_of(mod, example_inputs, dynamic_shapes)
     functions = mod.functions.values() if isinstance(mod, IRModule) else (mod,)
-    if any(isinstance(func, Function) for func in functions):
-        module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        return build(
-            module,
-            target,
-            params,
-            relax_pipeline,
-            tir_pipeline,
-            exec_mode,
-            precision=precision,
-            sanitize=sanitize,
+    with refusing_deep_nesting("the compiler", functions):
+        if any(isinstance(func, Function) for func in functions):
+            module = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+            return build(
+                module,
+                target,
+                params,
+                relax_pipeline,
+                tir_pipeline,
+                exec_mode,
+                precision=precision,
+                sanitize=sanitize,
+            )
+        if precision != "fp32":
+            raise OptionError(
+                D0103, f"precision {precision!r} is for graph functions: loops state their types"
+            )
+        loops = _pipeline("tir_pipeline", tir_pipeline, None)(
+            with_bounds_checks(mod, mod.attrs.get(CHECK_BOUNDS), sanitize)
         )
-    if precision != "fp32":
-        raise OptionError(D0103, f"precision {precision!r} is for graph functions: loops state their types")
-    loops = _pipeline("tir_pipeline", tir_pipeline, None)(
-        with_bounds_checks(mod, mod.attrs.get(CHECK_BOUNDS), sanitize)
-    )
-    if is_several(target):
-        return make_variants(targets_of(target), lambda chosen: build_kernels(loops, chosen))
-    return build_kernels(loops, as_target(target))
+        if is_several(target):
+            return make_variants(targets_of(target), lambda chosen: build_kernels(loops, chosen))
+        return build_kernels(loops, as_target(target))
 
 
 def build(

@@ -113,6 +113,12 @@ I0509 = declare_code(
     "a pass takes a module",
     "What was given is no `IRModule`. `IRModule.from_expr(func)` makes one of a function.",
 )
+I0510 = declare_code(
+    "I0510",
+    "program is nested too deeply",
+    "Hundreds of loops, branches or expressions lie inside one another, and the compiler, which follows them "
+    "by recursion, has no room for more calls.",
+)
 I0507 = declare_code(
     "I0507",
     "program does not verify",

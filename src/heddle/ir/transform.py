@@ -20,6 +20,7 @@ from heddle.ir.codes import I0501, I0502, I0506, I0509
 from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.pass_options import check_options
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
@@ -245,7 +246,7 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
 
     Raises: InternalError I0501 if one of Heddle's passes raises anything but a HeddleError; the message names
     a bundle with the program before the pass and the traceback. UsageError I0506 if a user's pass does, or
-    does not return a module; I0509 if `mod` is not a module.
+    does not return a module; I0509 if `mod` is not a module; I0510 if it nests too deeply.
     """
     if not isinstance(mod, IRModule):
         given = type(mod).__name__
@@ -259,7 +260,8 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
         instrument.run_before_pass(mod, info)
     start = time.perf_counter()
     try:
-        result = step.transform(mod, ctx)
+        with refusing_deep_nesting(f"pass {info.name}", mod.functions.values()):
+            result = step.transform(mod, ctx)
     except (HeddleError, KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:  # the one place where a bug of a pass becomes a report that can be acted on

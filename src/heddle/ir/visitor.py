@@ -122,6 +122,15 @@ _DONE = object()
 """Stands above an object of which all that is below was found."""
 
 
+def nesting(*roots: Node) -> int:
+    """How many nodes lie inside one another at most, leaves included."""
+    depths: dict[int, int] = {}
+    for root in roots:
+        for each in post_order(root, children):
+            depths[id(each)] = 1 + max((depths[id(child)] for child in children(each)), default=0)
+    return max((depths[id(root)] for root in roots), default=0)
+
+
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
     """Call `function` once for each distinct node at or below, children first."""
     for each in post_order(node, children):

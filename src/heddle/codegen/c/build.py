@@ -15,6 +15,7 @@ from heddle.codegen.codes import G0205
 from heddle.codegen.functions import is_entry, named
 from heddle.codegen.pipeline import lower
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.runtime.kernel_module import CSourceModule, KernelModule
 from heddle.runtime.needs import Needs
 from heddle.support.diagnostics import UsageError
@@ -45,7 +46,8 @@ class Part:
 def emit_part(funcs: Sequence[PrimFunc]) -> Part:
     """Lowered functions as C."""
     module = ModuleWriter()
-    emit_functions(module, funcs)
+    with refusing_deep_nesting("the emitter of C", funcs):
+        emit_functions(module, funcs)
     workspaces = {name: tuple(sizes) for name, sizes in module.workspaces.items()}
     return Part(module.build(), frozenset(module.hosted), workspaces)
 

@@ -23,6 +23,7 @@ from heddle.codegen.llvm.required_symbols import check_symbols, declared_symbols
 from heddle.codegen.llvm.workers import Workers
 from heddle.codegen.pipeline import is_whole
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.structural import structural_bytes
 from heddle.ir.transform import CodeMade, PassContext
 from heddle.runtime.kernel_module import KernelModule
@@ -38,7 +39,8 @@ _MIN_FUNCTIONS_FOR_PROCESSES = 8
 
 def emit(funcs: Sequence[PrimFunc], target: Target) -> str:
     """The LLVM IR text of lowered functions."""
-    return emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits)
+    with refusing_deep_nesting("the emitter of LLVM IR", funcs):
+        return emit_module(funcs, target.mtriple, data_layout(target), target.vector_width_bits)
 
 
 def placed_texts(funcs: Sequence[PrimFunc], target: Target) -> Mapping[str, TextBuilder]:
