@@ -251,3 +251,11 @@ def test_results_that_cannot_be_padded(store, where):
     sch = Schedule(written("A: 5; D: 5; C: 5", nest("C", "i S 5", store, where=where)))
     with pytest.raises(ScheduleError, match="T0410"):
         sch.pad_einsum("C", [4])
+
+
+@pytest.mark.parametrize("layout", [lambda i: (i * 4,), lambda i: (i + 3,)])
+def test_new_axes_have_no_holes(layout):
+    """A hole would run an iteration again, which changes what it finds."""
+    sch = Schedule(written("A: 5; C: 5", nest("C", "i S 5", "C[vi] = C[vi] * T.float32(2)")))
+    with pytest.raises(ScheduleError, match="T0416"):
+        sch.transform_block_layout("C", layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from heddle.arith import Analyzer
+from heddle.arith.sizes import product
 from heddle.ir.node import replace
 from heddle.prim.nodes import PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import cast
@@ -51,13 +52,15 @@ def transform_block_layout(func: PrimFunc, block_name: str, index_map: IndexMap)
         )
     _check_order_of_reduction(func, block, index_map)
     shape = [axis.dom.extent for axis in block.iter_vars]
-    back = index_map.inverse(shape)
-    if back is None or not all(is_const_int(axis.dom.min, 0) for axis in block.iter_vars):
+    back, extents = index_map.inverse(shape), index_map.map_shape(shape)
+    reaches_all = Analyzer().can_prove_equal(
+        product(extents), product(shape)
+    )  # 4 * i leaves three of four out
+    if back is None or not reaches_all or not all(is_const_int(axis.dom.min, 0) for axis in block.iter_vars):
         raise ScheduleError(
             T0416, f"the map is no bijection of the axes of block {block_name!r}", func, block
         )
     made = []
-    extents = index_map.map_shape(shape)
     old = dict(zip(index_map.initial_indices, block.iter_vars, strict=True))
     for k, (index, extent) in enumerate(zip(index_map.final_indices, extents, strict=True)):
         kinds = {old[var].iter_type for var in free_vars(index) if var in old} or {IterType.DataPar}
