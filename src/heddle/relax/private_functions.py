@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
+from heddle.ir.node import children
 from heddle.ir.visitor import walk_distinct
 
 
@@ -18,11 +19,12 @@ def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
         if func.dialect == "relax" and "global_symbol" not in func.attrs
     }
     for func in mod.functions.values():
-        nodes = list(walk_distinct(func))
-        callees = {id(node.op) for node in nodes if isinstance(node, Call)}
-        for node in nodes:
-            if isinstance(node, GlobalVar) and id(node) not in callees:
-                private.pop(node, None)
+        for node in walk_distinct(func):
+            used = children(node)
+            if isinstance(node, Call):  # whose callee may be an argument as well
+                used = [*node.args, *(child for child in used if child is not node.op)]
+            for value in used:
+                private.pop(value, None)
     return private
 
 

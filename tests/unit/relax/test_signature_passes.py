@@ -12,6 +12,7 @@ from heddle.ir.expr import GlobalVar
 from heddle.ir.instrument import verify_module
 from heddle.lower.annotate_tir_op_pattern import AnnotateTIROpPattern
 from heddle.lower.legalize_ops import LegalizeOps
+from heddle.relax.transform.bind_constant_arguments import BindConstantArguments
 from heddle.relax.transform.expand_tuple_arguments import ExpandTupleArguments
 from heddle.relax.transform.inline_private_functions import InlinePrivateFunctions
 from heddle.relax.transform.normalize_global_var import NormalizeGlobalVar
@@ -174,6 +175,40 @@ def test_recursive_functions_and_functions_as_values_stay():
 
     assert InlinePrivateFunctions()(Stays) is Stays
     assert int(assert_runs(Stays, np.array(5, "int32"))) == -1
+
+
+@I.ir_module
+class CalledAndGiven:
+    @R.function(private=True)
+    def f(x: R.Tensor((4,), "float32"), y: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        z = R.add(x, x)
+        return z
+
+    @R.function(private=True)
+    def apply(
+        g: R.Callable(
+            (R.Tensor((4,), "float32"), R.Tensor((4,), "float32")), R.Tensor((4,), "float32"), True
+        ),
+        x: R.Tensor((4,), "float32"),
+    ) -> R.Tensor((4,), "float32"):
+        y = g(x, x)
+        return y
+
+    @R.function
+    def main(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        cls = CalledAndGiven
+        a = cls.f(x, R.const(np.ones(4, "float32")))
+        b = cls.apply(cls.f, a)
+        return b
+
+
+@pytest.mark.parametrize("step", [RemoveUnusedParameters, BindConstantArguments, InlinePrivateFunctions])
+def test_a_function_that_is_called_and_given_away_keeps_its_signature(step: Any) -> None:
+    changed = well_formed(step()(CalledAndGiven))
+    functions = {var.name_hint: func for var, func in changed.functions.items()}
+    assert len(functions["f"].params) == 2
+    x = array(4)
+    np.testing.assert_allclose(assert_runs(changed, x), 4 * x)
 
 
 def test_names_follow_global_symbols():
