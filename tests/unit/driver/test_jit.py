@@ -164,7 +164,7 @@ def test_programs_share_weights(tmp_path):
     path, base = tmp_path / "made", full_program(graph, setup, "", {})
     write_executable(path, base, {})
     base = read_executable(path, None)
-    sized = full_program(graph, setup, "main", {"n": 7})
+    sized = full_program(graph, setup, "main", {"n": 24})  # 7 rows have panels of their own
     alone = tmp_path / "alone"
     write_executable(alone, sized, {})
     write_executable(path, sized, places_of(base))
@@ -176,7 +176,7 @@ def test_programs_share_weights(tmp_path):
     ]
     assert weights
     assert all(id(value) in kept for value in weights)
-    x = rows(7)
+    x = rows(24)
     made = heddle.relax.VirtualMachine(found, heddle.cpu())["main"](heddle.tensor(x)).numpy()
     np.testing.assert_allclose(made, expected(x), rtol=2e-5, atol=1e-6)
 
