@@ -14,11 +14,13 @@ from heddle.graph.codes import R0101, R0209
 from heddle.ir.expr import Expr
 from heddle.ir.node import Node, node
 from heddle.ir.types import Type
+from heddle.ir.visitor import nodes_as_text
 from heddle.prim.codes import K0102
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant
 from heddle.runtime.device import Device, device
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.limits import current_limits, exceeded
 
 UNKNOWN_NDIM = -1
 
@@ -73,12 +75,18 @@ MAX_NDIM = 64
 
 @node("relax.ShapeExpr")
 class ShapeExpr(Expr):
-    """A shape value."""
+    """A shape value. Its sizes are formulas, which are written out where they are computed and told, however
+    much their parts share. Raises: UsageError S0601 for one beyond the limit `size_nodes`.
+    """
 
     values: tuple[PrimExpr, ...]
 
     def __post_init__(self) -> None:
         self.set_derived("values", dims(self.values))
+        most = current_limits().size_nodes
+        for value in self.values:
+            if not value.is_leaf and (count := nodes_as_text(value)) > most:
+                raise exceeded("size_nodes", f"a size without a name (R.match_cast) has {count} nodes")
 
     @property
     def ty(self) -> ShapeType:

@@ -131,6 +131,14 @@ def nesting(*roots: Node) -> int:
     return max((depths[id(root)] for root in roots), default=0)
 
 
+def nodes_as_text(node: Node) -> int:
+    """The nodes at or below, a shared one as often as it is reached; each distinct one is counted once."""
+    counts: dict[int, int] = {}
+    for each in post_order(node, children):
+        counts[id(each)] = 1 + sum(counts[id(child)] for child in children(each))
+    return counts[id(node)]
+
+
 def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
     """Call `function` once for each distinct node at or below, children first."""
     for each in post_order(node, children):

@@ -24,10 +24,10 @@ from heddle.graph.infer import function_type
 from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, GlobalVar, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import Map, replace
+from heddle.ir.node import Map, children, replace
 from heddle.ir.structural import structural_digest, structural_equal
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import nodes_as_text, post_order, walk, walk_distinct
 from heddle.lower.fuse_tir import drop_unused_loops
 from heddle.lower.kernel_calls import callee_and_scalars, with_callee
 from heddle.lower.normal_form import GRAPHS, graph_functions
@@ -37,6 +37,7 @@ from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import floordiv
 from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import TrapValueError
 from heddle.support.names import NameSupply
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.substitute import StmtSubstituter
@@ -126,7 +127,7 @@ def with_named_sizes(func: PrimFunc, dropped: list[PrimVar]) -> PrimFunc | None:
     buffers = {param: rewriter.buffer(buffer) for param, buffer in func.buffer_map.items()}
     params = tuple(param for param in func.params if param not in rewriter.dropped)
     made = replace(func, params=params, buffer_map=Map(buffers), body=rewriter.visit(func.body))
-    left = {node for root in (made.body, *made.buffers) for node in walk(root) if isinstance(node, PrimVar)}
+    left = {node for node in walk_distinct(made.body, *made.buffers) if isinstance(node, PrimVar)}
     left |= set(free_vars(*(dim for buffer in made.buffers for dim in buffer.shape)))
     return None if left & rewriter.dropped else made
 
@@ -141,8 +142,7 @@ def _dims_to_name(func: PrimFunc, dropped: frozenset[PrimVar]) -> list[PrimExpr]
                 found.append(dim)
 
     def order(dim: PrimExpr) -> tuple[int, int]:
-        at = dict.fromkeys(free_vars(dim), _SAMPLES[-1])
-        return sum(1 for _ in walk(dim)), -int(evaluate(dim, at))
+        return nodes_as_text(dim), -(_at(dim, _SAMPLES[-1:]) or [0])[0]
 
     return sorted(found, key=order)
 
@@ -153,23 +153,48 @@ class _Namer(StmtSubstituter):
     def __init__(self, func: PrimFunc, dropped: list[PrimVar]) -> None:
         super().__init__({})
         self.dropped = frozenset(dropped)
-        self._known: list[tuple[PrimExpr, PrimExpr]] = []
+        self._known: dict[bytes, PrimExpr] = {}
         self._sizes: list[tuple[PrimExpr, PrimVar]] = []
         self._values: list[list[int]] = []
         self._underived: set[bytes] = set()
         self._names = NameSupply(var.name for var in func.params)
         self._analyzer = Analyzer()
+        self._made: dict[int, tuple[Any, Any]] = {}
+        self._variables: dict[int, tuple[Any, frozenset[PrimVar]]] = {}
+
+    def visit(self, node: Any) -> Any:
+        """What becomes of a node. A formula that is shared is visited once: as text it may be any length."""
+        if not isinstance(node, BinaryExpr | Select | Cast):
+            return super().visit(node)
+        if id(node) not in self._made:
+            self._made[id(node)] = node, super().visit(node)
+        return self._made[id(node)][1]
+
+    def _has_dropped(self, expr: Any) -> bool:
+        """Whether a dropped size occurs in an expression."""
+        for node in post_order(expr, self._unknown_below):
+            own = {node} if isinstance(node, PrimVar) else set()
+            below = (self._variables[id(child)][1] for child in children(node))
+            self._variables[id(node)] = node, frozenset(own.union(*below))
+        return not self.dropped.isdisjoint(self._variables[id(expr)][1])
+
+    def _unknown_below(self, node: Any) -> list[Any]:
+        if id(node) in self._variables:
+            return []
+        return [child for child in children(node) if id(child) not in self._variables]
 
     def name(self, dim: PrimExpr) -> None:
         """Give a dimension a size of its own, unless it follows from those that there are."""
+        self._made.clear()  # of what was named since, more may follow
         made = self.visit(dim)
-        if self.dropped & set(free_vars(made)):
+        if self._has_dropped(made):
             (first, *_) = (var for var in free_vars(dim) if var in self.dropped)
             size = SizeVar(self._names.fresh(first.name), str(dim.dtype))
-            self._known.append((dim, size))
+            self._known[structural_digest(dim)] = size
             self._sizes.append((dim, size))
-            self._values.append(_at_samples(dim) if len(free_vars(dim)) == 1 else [])
-            self._underived.clear()  # of the new size more may follow
+            self._values.append(_at(dim, _SAMPLES) if len(free_vars(dim)) == 1 else [])
+            self._underived.clear()
+            self._made.clear()
 
     def visit_BinaryExpr(self, node: Any) -> Any:
         return self._formula(node, super().visit_BinaryExpr)
@@ -179,30 +204,29 @@ class _Namer(StmtSubstituter):
 
     def _formula(self, node: Any, parts: Callable[[Any], Any]) -> Any:
         """A formula of the new sizes; `parts` gives the node with its operands rewritten."""
-        if not self.dropped & set(free_vars(node)):
+        if not self._has_dropped(node):
             return parts(node)
-        for formula, given in self._known:
-            if structural_equal(formula, node):
-                return given
+        key = structural_digest(node)
+        if key in self._known:
+            return self._known[key]
         made = parts(node)
-        if self.dropped & set(free_vars(made)) and (found := self._derived(node)) is not None:
-            self._known.append((node, found))
+        if self._has_dropped(made) and (found := self._derived(node, key)) is not None:
+            self._known[key] = found
             return found
         return made
 
-    def _derived(self, formula: PrimExpr) -> PrimExpr | None:
+    def _derived(self, formula: PrimExpr, key: bytes) -> PrimExpr | None:
         """A formula of one dropped size as one of a new size: h * a + b, or (h + a) // b."""
         variables = free_vars(formula)
         if len(variables) != 1 or not formula.dtype.is_int or formula.dtype.is_bool:
             return None
-        if not all(isinstance(node, _OF_FORMULAS) for node in walk(formula)):
+        if key in self._underived or not all(
+            isinstance(node, _OF_FORMULAS) for node in walk_distinct(formula)
+        ):
             return None  # what memory holds is no size
-        key = structural_digest(formula)
-        if key in self._underived:
-            return None
-        wanted = _at_samples(formula)
+        wanted = _at(formula, _SAMPLES)
         for (dim, size), values in zip(self._sizes, self._values, strict=True):
-            if free_vars(dim) != variables or size.dtype != formula.dtype:
+            if not values or not wanted or free_vars(dim) != variables or size.dtype != formula.dtype:
                 continue
             for make in _candidates(values, wanted):
                 if self._analyzer.can_prove_equal(make(dim), formula):
@@ -212,10 +236,13 @@ class _Namer(StmtSubstituter):
         return None
 
 
-def _at_samples(formula: PrimExpr) -> list[int]:
-    """The values of a formula of one size at the samples."""
-    (size,) = free_vars(formula)
-    return [int(evaluate(formula, {size: sample})) for sample in _SAMPLES]
+def _at(formula: PrimExpr, samples: tuple[int, ...]) -> list[int]:
+    """The values of a formula where all its sizes are a sample; none where it divides by zero at one."""
+    sizes = free_vars(formula)
+    try:
+        return [int(evaluate(formula, dict.fromkeys(sizes, sample))) for sample in samples]
+    except TrapValueError:
+        return []
 
 
 def _candidates(values: list[int], wanted: list[int]) -> list[Any]:

@@ -174,6 +174,26 @@ class Evaluator(Dispatch):
         return np.where(chosen, self.eval(true_value), self.eval(false_value)).astype(node.dtype.numpy())
 
 
+class _SharedEvaluator(Evaluator):
+    """Computes a shared node once. A `Let` begins anew: what is below it may mean another value."""
+
+    def __init__(self, env: Mapping[Any, Any]) -> None:
+        super().__init__(env)
+        self._known: dict[int, Any] = {}
+
+    def eval(self, node: Any) -> Any:
+        key = id(node)
+        if key not in self._known:
+            value = super().eval(node)
+            self._known[key] = value
+        return self._known[key]
+
+    def visit_Let(self, node: Let) -> Any:
+        self.env[node.var] = self.eval(node.value)
+        self._known.clear()
+        return self.eval(node.body)
+
+
 def _call_wide(function: Callable[..., Any], args: list[Any], dtype: DataType) -> Any:
     """Apply a numpy function; 16-bit and narrower floats are computed in float32 and rounded once."""
     if dtype.is_float and dtype.bits <= 16:
@@ -188,5 +208,5 @@ def evaluate(expr: PrimExpr, env: Mapping[Var, Any] | None = None) -> Any:
     """
     bound = {var: convert(value, var.dtype) for var, value in (env or {}).items()}
     with np.errstate(all="ignore"):
-        result = Evaluator(bound).eval(expr)
+        result = _SharedEvaluator(bound).eval(expr)
     return result.item() if np.ndim(result) == 0 else result

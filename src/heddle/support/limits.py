@@ -43,6 +43,7 @@ class Limits:
     text_bits: int = _limit(4096, "bits of an integer that script text computes")
     text_items: int = _limit(1 << 20, "items of a list, tuple, string or range that script text computes")
     tuple_fields: int = _limit(1 << 14, "fields of a tuple, those of the tuples inside it included")
+    size_nodes: int = _limit(1 << 12, "nodes of the formula of a tensor's size, shared parts written out")
     kernel_steps: int = _limit(
         1 << 44, "turns of innermost loops in one call of a loop function from untrusted text"
     )

@@ -13,13 +13,15 @@ from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.frontend.onnx import from_onnx
 from heddle.ir.expr import Var
 from heddle.ir.transform import PassContext, Sequential
-from heddle.lower.name_sizes import NameSizes
-from heddle.prim.nodes import SizeVar
+from heddle.lower.name_sizes import NameSizes, with_named_sizes
+from heddle.prim.evaluate import Evaluator
+from heddle.prim.nodes import SizeVar, constant
 from heddle.prim.nodes import Var as PrimVar
+from heddle.prim.ops import floordiv
 from heddle.prim.substitute import free_vars
 from heddle.relax import BlockBuilder, TensorType, const, op
 from heddle.target import Target
-from heddle.tir.nodes import PrimFunc
+from heddle.tir.nodes import BufferStore, For, ForKind, PrimFunc, decl_buffer
 
 CHANNELS = 16
 
@@ -146,3 +148,41 @@ def test_results_are_those_without(layers, exec_mode):
         got, wanted = machine["main"](x).numpy(), other["main"](x).numpy()
         assert got.shape == wanted.shape
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-4)
+
+
+def shared_formula(levels, size):
+    """(2 * (2 * n // 3) // 3) ..., where each half of a sum is the whole formula before it."""
+    for _ in range(levels):
+        size = floordiv(size + size + 1, constant(3, "int64"))
+    return size
+
+
+def visits_of(levels, monkeypatch):
+    """The steps of evaluation that sizes of a kernel take, one of which is a formula with shared parts."""
+    n = SizeVar("n")
+    h, w = shared_formula(levels - 1, n), shared_formula(levels, n)
+    a, b = decl_buffer((h,), "float32", "A"), decl_buffer((w,), "float32", "B")
+    i = PrimVar("i", "int64")
+    body = For(i, constant(0, "int64"), w, ForKind.SERIAL, BufferStore(b, a[i % h], (i,)))
+    func = PrimFunc((a, b, n), body)
+    seen = 0
+    plain = Evaluator.visit_BinaryExpr
+
+    def counted(self, node):
+        nonlocal seen
+        seen += 1
+        return plain(self, node)
+
+    monkeypatch.setattr(Evaluator, "visit_BinaryExpr", counted)
+    for cls in (Evaluator, *Evaluator.__subclasses__()):
+        monkeypatch.setattr(cls, "_methods", {})
+    with_named_sizes(func, [n])
+    return seen
+
+
+def test_work_grows_with_the_distinct_parts_of_a_formula(monkeypatch):
+    counts = []
+    for levels in (5, 10, 20):
+        with monkeypatch.context() as patch:
+            counts.append(visits_of(levels, patch))
+    assert 0 < counts[0] < counts[1] < counts[2] < 6 * counts[1]

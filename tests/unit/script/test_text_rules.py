@@ -176,3 +176,21 @@ def test_a_tuple_of_shared_tuples_has_as_many_fields_as_its_value(taken: str) ->
         from_source(shared_tuples(40, taken))
     with limits(tuple_fields=4), pytest.raises(UsageError, match="8 fields"):
         from_source(shared_tuples(2, taken))
+
+
+def thirds(steps: int) -> str:
+    """Each size is a formula of the one before, twice."""
+    lines = ["a0 = x"]
+    for k in range(steps):
+        joined = f"R.concat((a{k}, x, a{k}), axis=0)"
+        lines.append(f"a{k + 1} = R.strided_slice({joined}, (0,), (1,), (1099511627776,), (3,))")
+    head = '@R.function\ndef main(x: R.Tensor(("n",), "float32")):\n'
+    return head + "\n".join(f"    {line}" for line in [*lines, f"return a{steps}"])
+
+
+def test_a_size_is_a_formula_of_stated_length() -> None:
+    from_source(thirds(8))
+    with pytest.raises(UsageError, match=r"S0601.*match_cast.*'size_nodes' is 4096"):
+        from_source(thirds(30))
+    with limits(size_nodes=40), pytest.raises(UsageError, match="has 47 nodes"):
+        from_source(thirds(2))
