@@ -51,18 +51,23 @@ def _infer_pad(ctx: Inference) -> Type:
     return TensorType(tuple(dims), ty.dtype)
 
 
+def _least_size(mode: str, width: int) -> int:
+    """How many elements an axis must have, to be padded with by `width`."""
+    if mode == "constant" or width <= 0:
+        return 0
+    return width + 1 if mode == "reflect" else 1
+
+
 def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) -> None:
     """Elements to pad with must exist."""
-    if mode == "constant" or width <= 0:
-        return
-    least = width + 1 if mode == "reflect" else 1
-    ctx.require_at_least(dim, least, f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
+    least = _least_size(mode, width)
+    if least:
+        ctx.require_at_least(dim, least, f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
 
 
 def _check_elements(mode: str, width: int, size: int) -> None:
     """Raises: ValueError where an axis has no elements to pad with by so much."""
-    least = min(width, 1) + (width if mode == "reflect" else 0)
-    if mode != "constant" and size < least:
+    if size < _least_size(mode, width):
         raise ValueError("an axis has too few elements to pad with")
 
 

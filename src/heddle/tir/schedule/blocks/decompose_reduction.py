@@ -57,7 +57,6 @@ def decompose_reduction(func: PrimFunc, block_name: str, loop_var: Var) -> tuple
     _check_untouched(func, place.stmt, loops, below)
     name = NameSupply(r.block.name_hint for r in blocks_in(func.body)).fresh(f"{block_name}_init")
     nest = _init_nest(place.stmt, name, below)
-    loop = find_loop(func, loop_var).stmt
     update = with_access_regions(replace(block, init=None))
     changed = replace_stmt(func, block, update)
     loop = find_loop(changed, loop_var).stmt

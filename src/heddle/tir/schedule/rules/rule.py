@@ -80,7 +80,8 @@ def inline_maps(sch: Schedule, keep: Sequence[str] = ()) -> None:
     """Inline every elementwise or injective block whose result only later blocks read.
 
     Consumers come before their producers, so that a value with several readers finds them in one block and is
-    computed there once. A map that would still be copied to more than MAX_COPIED nodes keeps its loops.
+    computed there once. A map that would still be copied to more than MAX_COPIED nodes, or an
+    index to more than MAX_INDEX, keeps its loops.
     """
     for handle in reversed(sch.blocks()):
         block = sch.get(handle)
