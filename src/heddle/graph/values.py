@@ -19,7 +19,7 @@ from heddle.ir.types import PrimType, TupleType, Type
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
-from heddle.support.diagnostics import HeddleError, TrapValueError, VerifyError
+from heddle.support.diagnostics import HeddleError, TrapIndexError, TrapValueError, VerifyError
 from heddle.support.span import Span
 
 Dims = dict[PrimVar, int]
@@ -97,7 +97,8 @@ def shape_value(values: Sequence[PrimExpr], dims: Dims) -> tuple[int, ...]:
 def apply_operator(record: OpDef, attrs: Attrs, values: Sequence[Any], span: Span | None = None) -> Any:
     """What an operator gives, by its reference.
 
-    Raises: VerifyError R0602 where it has none; TrapValueError R0601 where sizes do not fit.
+    Raises: VerifyError R0602 where it has none; TrapValueError R0601 where sizes do not fit, TrapIndexError
+    R0601 where an index is out of range.
     """
     if isinstance(record.reference, Without):
         raise VerifyError(
@@ -109,6 +110,8 @@ def apply_operator(record: OpDef, attrs: Attrs, values: Sequence[Any], span: Spa
         raise
     except ValueError as error:  # numpy's, and the references' own: sizes that do not fit
         raise TrapValueError(R0601, f"{record.name}: {error}", span=span) from error
+    except IndexError as error:
+        raise TrapIndexError(R0601, f"{record.name}: {error}", span=span) from error
 
 
 def call_with_outputs(

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from heddle.graph.infer import Inference
+from heddle.graph.infer import Inference, type_of
 from heddle.graph.op_builder import call_op
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, Tuple, TupleGetItem
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import TupleType, Type
 from heddle.ops.elementwise import random_array
+from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import unknown_dims
 from heddle.prim.nodes import SizeVar
 from heddle.runtime.dtype import DataType
@@ -202,8 +203,55 @@ def _with_nan(rng: Any, dtype: str) -> tuple[Any, ...]:
     return (np.asarray(rng.choice([0.0, -0.0, 1.0, np.nan, -np.inf], (9, 2))).astype(dtype),)
 
 
+def _infer_ensured(ctx: Inference) -> Type:
+    ty, target = ctx.tensor(0), target_shape(ctx, 1)
+    if target is None:
+        return unknown_dims(ty.dtype, ctx.type_of(1).ndim)  # type: ignore[attr-defined]
+    if ty.ndim not in (-1, len(target)):
+        ctx.shape_error(f"expected {len(target)} dimensions, got {ty.ndim}")
+    for axis, (stated, own) in enumerate(zip(target, ty.dims or (), strict=False)):
+        if ctx.surely_differ(stated, own):
+            ctx.shape_error(f"axis {axis}: expected size {stated}, got {own}")
+    return TensorType(target, ty.dtype)
+
+
+def _np_ensured(attrs: Any, x: Any, shape: Any) -> Any:
+    if x.shape != tuple(shape):
+        raise ValueError(f"expected a tensor of shape {tuple(shape)}, got {x.shape}")
+    return x
+
+
+def _decompose_ensured(builder: Any, call: Call) -> Any:
+    x, shape = call.args
+    return builder.match_cast(x, TensorType(type_of(shape).values, x.ty.dtype, x.ty.vdevice), "ensured")
+
+
+def _declare_ensure_shape() -> None:
+    declare_op(
+        OpDef(
+            name="ensure_shape",
+            inputs=(Input("x", meaning="a tensor"), Input("shape", "shape", "the sizes that it has")),
+            attrs=(),
+            doc=(
+                "The tensor itself. What its type does not say of its sizes is checked when it runs, and an "
+                "error where they are others."
+            ),
+            infer=_infer_ensured,
+            reference=_np_ensured,
+            decompose=_decompose_ensured,
+            layout=_LAYOUT,
+            samples=(Sample(((3, 5), (3, 5))), Sample(((), ())), Sample(((0, 2), (0, 2)))),
+            errors=(
+                ErrorSample(((3, 5), (3, 4)), {}, "R0203", "expected size 4, got 5"),
+                ErrorSample(((3, 5), (3,)), {}, "R0203", "expected 1 dimensions, got 2"),
+            ),
+        )
+    )
+
+
 def declare() -> None:
     """Put the operators of this file into the table."""
+    _declare_ensure_shape()
     _declare_row_numbers()
     _declare_nonzero()
     _declare_unique()

@@ -481,3 +481,27 @@ def test_benchmark_times_runs() -> None:
     assert len(module.benchmark(heddle.cpu(), "run", 3, 1, **values).results) == 3  # in TVM's order, by place
     assert len(found.results) == 2 and found.min > 0
     assert module.benchmark(heddle.cpu(), repeat=1, number=1, end_to_end=True, **values).mean > 0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        'shape_of(%x, dtype="int64")',
+        "ndarray_size(%x)",
+        "vm.shape_of(%x)",
+        "image.crop_and_resize(%x, %b, %i, crop_size=[2, 3])",
+    ],
+)
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_known_sizes_are_constants_of_a_graph(call: str, kind: str) -> None:
+    rng = np.random.default_rng(3)
+    params = "%x: Tensor[(2, 3, 8, 9), float32], %b: Tensor[(3, 4), float32], %i: Tensor[(3), int32]"
+    mod = program(f"def @main({params}) {{ {call} }}")
+    args = [
+        rng.standard_normal((2, 3, 8, 9)).astype("float32"),
+        rng.uniform(0, 1, (3, 4)).astype("float32"),
+        np.array([0, 1, 1], "int32"),
+    ]
+    wanted = run(mod, *args)
+    found = relay.create_executor(kind, mod).evaluate()(*args)
+    np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)

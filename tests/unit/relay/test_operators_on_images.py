@@ -225,7 +225,7 @@ def test_regions_and_grids() -> None:
 @pytest.mark.parametrize(
     ("name", "args", "attrs", "words"),
     [
-        ("nn.depth_to_space", (IMAGE,), {"block_size": 2, "layout": "NHWC"}, "layout NCHW"),
+        ("nn.depth_to_space", (IMAGE,), {"block_size": 2, "layout": "NCWX"}, "have other axes"),
         ("nn.depth_to_space", (IMAGE,), {"block_size": 2, "mode": "XYZ"}, "one of DCR, CDR"),
         ("sequence_mask", (ROWS_, LENGTHS), {"axis": 2}, "0 or 1"),
         ("searchsorted", (ROWS_, ROWS_[:2]), {}, "rows of boundaries and data differ"),

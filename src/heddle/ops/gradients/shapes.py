@@ -228,7 +228,9 @@ def rules() -> dict[str, Any]:
     """The rules of this file by the names of records."""
     blocks = Without("no rule is written: reshape and permute_dims have theirs")
     return {
-        **dict.fromkeys(("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze"), _as_before),
+        **dict.fromkeys(
+            ("reshape", "flatten", "nn.batch_flatten", "expand_dims", "squeeze", "ensure_shape"), _as_before
+        ),
         **dict.fromkeys(CREATED, _nothing),
         "full": lambda step: (None, step.reshaped(step("sum", step.grad, axis=None), 1)),
         "full_like": lambda step: (None, step.reshaped(step("sum", step.grad, axis=None), 1)),

@@ -14,7 +14,7 @@ from heddle.graph.codes import R0203, R0204, R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.graph.requantize import RequantizeConfig, current_requantize_config
 from heddle.ir.expr import Constant, Expr
-from heddle.ops.relay_names.rules import axis_from, dims_of, rank, tensor_type, whole
+from heddle.ops.relay_names.rules import axis_from, dims_of, rank, stated, tensor_type, whole
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.frozen import frozen
@@ -54,6 +54,8 @@ def along(factor: Any, data: Any, axis: int) -> Any:
     size = whole(dims_of(data)[place])
     if None not in (size, count) and size != count:
         raise IRTypeError(R0203, f"axis {place} has {size} items, the scale or zero point {count}")
+    if count is not None:
+        factor = stated(factor, [dims_of(data)[place]])
     behind = ndim - 1 - place
     return call_op("expand_dims", factor, axis=[1 + k for k in range(behind)]) if behind else factor
 

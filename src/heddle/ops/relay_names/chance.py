@@ -15,7 +15,7 @@ from heddle.graph.codes import R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.expr import Expr, Tuple
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.rules import Given, Rows, alias, attr, dims_of, fixed
+from heddle.ops.relay_names.rules import Given, Rows, alias, attr, dims_of, fixed, size_vector
 from heddle.support.diagnostics import IRTypeError
 
 _WORD = "uint64"
@@ -113,7 +113,7 @@ def _end(sums: Any, axis: int, size: Any) -> Any:
 
 
 def _last(size: Any) -> Any:
-    return call_op("subtract", call_op("reshape", call_op("shape_to_tensor", [size]), []), const(1, "int64"))
+    return call_op("subtract", call_op("reshape", size_vector([size]), []), const(1, "int64"))
 
 
 def _between(key: Any, shape: Any, dtype: str = "float32", low: Any = 0.0, high: Any = 1.0) -> Given:

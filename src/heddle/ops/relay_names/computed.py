@@ -20,6 +20,7 @@ from heddle.ops.relay_names.rules import (
     dims_of,
     rank,
     shape_input,
+    sizes_of,
     tensor_type,
     whole,
 )
@@ -36,11 +37,6 @@ def number(value: int) -> Any:
 def as_int64(tensor: Any) -> Any:
     """A tensor of integers as int64."""
     return call_op("astype", tensor, dtype=_INT)
-
-
-def sizes_of(tensor: Any) -> Any:
-    """The dimensions as a vector of int64."""
-    return call_op("shape_to_tensor", call_op("shape_of", tensor))
 
 
 def counted(count: Any) -> Any:

@@ -10,7 +10,7 @@ from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.expr import Expr, Tuple
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, fixed, whole
+from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, fixed, size_vector, whole
 from heddle.support.diagnostics import IRTypeError
 
 LOWEST = float(np.finfo("float32").min)
@@ -170,7 +170,7 @@ def _marked(given: Given, scores: Any, chosen: Any, is_valid: Any) -> Any:
 
 
 def _size(dim: Any) -> Any:
-    return call_op("shape_to_tensor", [dim])
+    return size_vector([dim])
 
 
 def _of_all_classes(given: Given) -> Any:

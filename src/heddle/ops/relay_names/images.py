@@ -7,7 +7,8 @@ from typing import Any
 from heddle.graph.codes import R0205
 from heddle.graph.op_builder import call_op
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, whole
+from heddle.ops.relay_names.pixels import laid_out
+from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, fixed, rank, whole
 from heddle.support.diagnostics import IRTypeError
 
 RESIZED = (
@@ -31,10 +32,19 @@ def _named(given: Given, what: str, names: dict[str, str]) -> str:
     return names[value]
 
 
-def _only_channels_first(given: Given, layout: str = "NCHW") -> Any:
-    if given["layout"] != layout:
-        raise IRTypeError(R0205, f"only the layout {layout} is supported, got {given['layout']!r}")
-    return given["data"]
+def _channels_first(record: str, *names: str, **made: Any) -> Any:
+    """An operator on channels that lie first, in any layout: `names` are its further arguments, `made` those
+    that are made of all. The result is in the layout of the data."""
+
+    def call(given: Given) -> Any:
+        layout = str(given["layout"])
+        plain = _LAYOUTS[rank(given["data"]) - 2] if 3 <= rank(given["data"]) <= 5 else layout
+        data = laid_out(given["data"], layout, plain)
+        own = {name: given[name] for name in names} | {name: make(given) for name, make in made.items()}
+        found = call_op(record, data, **own)
+        return laid_out(found, plain, layout)
+
+    return call
 
 
 def _scaled(given: Given) -> list[Any]:
@@ -79,6 +89,16 @@ def _grid_size(given: Given) -> list[int]:
 def _column(given: Given, first: int, last: int) -> Any:
     """Columns of the regions."""
     return call_op("strided_slice", given["rois"], axes=[1], begin=[first], end=[last])
+
+
+def _block_size(given: Given) -> int:
+    return int(given["block_size"])
+
+
+def _coordinates_last(given: Given) -> Any:
+    """The grid, whose coordinates Relay has along axis 1."""
+    grid = given["grid"]
+    return call_op("permute_dims", grid, axes=[0, *range(2, rank(grid)), 1])
 
 
 def _resizing() -> Rows:
@@ -146,9 +166,11 @@ def aliases() -> Rows:
             "nn.depth_to_space",
             DATA,
             (attr("block_size", "int", 1), attr("layout", "str", "NCHW"), attr("mode", "str", "DCR")),
-            data=_only_channels_first,
-            upscale_factor="block_size",
-            blocks_first=lambda given: _named(given, "mode", {"DCR": "1", "CDR": ""}) == "1",
+            expression=_channels_first(
+                "nn.pixel_shuffle",
+                upscale_factor=_block_size,
+                blocks_first=lambda given: _named(given, "mode", {"DCR": "1", "CDR": ""}) == "1",
+            ),
         ),
     )
     yield (
@@ -157,9 +179,9 @@ def aliases() -> Rows:
             "nn.space_to_depth",
             DATA,
             (attr("block_size", "int", 1), attr("layout", "str", "NCHW")),
-            data=_only_channels_first,
-            downscale_factor="block_size",
-            blocks_first=lambda given: True,
+            expression=_channels_first(
+                "nn.pixel_unshuffle", downscale_factor=_block_size, blocks_first=fixed(True)
+            ),
         ),
     )
     yield (
@@ -193,10 +215,14 @@ def _regions() -> Rows:
                 attr("padding_mode", "str", "zeros"),
                 attr("align_corners", "bool", True),
             ),
-            data=_only_channels_first,
-            grid=lambda given: call_op("permute_dims", given["grid"], axes=[0, 2, 3, 1]),
-            method=lambda given: _named(
-                given, "method", {"bilinear": "linear", "nearest": "nearest_neighbor", "bicubic": "cubic"}
+            expression=_channels_first(
+                "image.grid_sample",
+                "padding_mode",
+                "align_corners",
+                grid=_coordinates_last,
+                method=lambda given: _named(
+                    given, "method", {"bilinear": "linear", "nearest": "nearest_neighbor", "bicubic": "cubic"}
+                ),
             ),
         ),
     )
@@ -212,12 +238,17 @@ def _regions() -> Rows:
                 attr("layout", "str", "NCHW"),
                 attr("mode", "str", "avg"),
             ),
-            data=_only_channels_first,
-            rois=lambda given: _column(given, 1, 5),
-            batch_indices=lambda given: call_op(
-                "astype", call_op("squeeze", _column(given, 0, 1), axis=[1]), dtype="int64"
+            expression=_channels_first(
+                "vision.roi_align",
+                "pooled_size",
+                "spatial_scale",
+                "mode",
+                rois=lambda given: _column(given, 1, 5),
+                batch_indices=lambda given: call_op(
+                    "astype", call_op("squeeze", _column(given, 0, 1), axis=[1]), dtype="int64"
+                ),
+                sample_ratio=lambda given: max(0, int(given["sample_ratio"])),
             ),
-            sample_ratio=lambda given: max(0, int(given["sample_ratio"])),
         ),
     )
     yield (
@@ -226,7 +257,9 @@ def _regions() -> Rows:
             "vision.roi_pool",
             (Input("data"), Input("rois")),
             (attr("pooled_size", "ints"), attr("spatial_scale", "float"), attr("layout", "str", "NCHW")),
-            data=_only_channels_first,
+            expression=_channels_first(
+                "vision.roi_pool", "pooled_size", "spatial_scale", rois=lambda given: given["rois"]
+            ),
         ),
     )
     yield (

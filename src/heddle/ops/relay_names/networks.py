@@ -10,6 +10,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
 from heddle.ir.op_def import Input
 from heddle.ir.types import Type
+from heddle.ops.relay_names.pixels import laid_out
 from heddle.ops.relay_names.rules import (
     DATA,
     Given,
@@ -23,10 +24,12 @@ from heddle.ops.relay_names.rules import (
     kernel_window,
     or_none,
     rank,
+    stated,
     tensor_type,
     whole,
     window,
 )
+from heddle.prim.nodes import constant
 from heddle.support.diagnostics import IRTypeError
 
 _WEIGHT = (Input("data"), Input("weight"))
@@ -53,10 +56,12 @@ def _dense_weight(given: Given) -> Expr:
     weight, units = given["weight"], given["units"]
     if rank(weight) != 2:
         raise IRTypeError(R0203, f"nn.dense: the weight must have 2 dimensions, got {rank(weight)}")
-    rows = whole(dims_of(weight)[0])
-    if units is not None and rows not in (None, int(units)):
+    rows, columns = dims_of(weight)
+    if units is None:
+        return _swapped(weight)
+    if whole(rows) not in (None, int(units)):
         raise IRTypeError(R0203, f"nn.dense: units is {units}, and the weight has {rows} rows")
-    return _swapped(weight)
+    return _swapped(stated(weight, [constant(int(units), "int64"), columns]))
 
 
 def _dense_type(given: Given) -> Type | None:
@@ -122,14 +127,14 @@ def _checked_weight(spatial: str, transposed: bool) -> Any:
     def check(given: Given) -> Any:
         weight = given["weight"]
         wanted = _kernel_type(spatial, transposed)(given)
-        if wanted is not None and rank(weight) == len(wanted.dims):
-            for size, other in zip(map(whole, dims_of(weight)), map(whole, wanted.dims), strict=True):
-                if None not in (size, other) and size != other:
-                    raise IRTypeError(
-                        R0203,
-                        f"the weight does not fit channels and kernel_size: expected {other}, got {size}",
-                    )
-        return weight
+        if wanted is None or rank(weight) != len(wanted.dims):
+            return weight
+        for size, other in zip(map(whole, dims_of(weight)), map(whole, wanted.dims), strict=True):
+            if None not in (size, other) and size != other:
+                raise IRTypeError(
+                    R0203, f"the weight does not fit channels and kernel_size: expected {other}, got {size}"
+                )
+        return stated(weight, wanted.dims)
 
     return check
 
@@ -166,6 +171,19 @@ def _convolutions() -> Rows:
             )
 
 
+def _pooled(record: str, output_size: Any = None) -> Any:
+    """A pool, whose result is moved to `out_layout`."""
+
+    def pooled(given: Given) -> Expr:
+        own = {name: value for name, value in given.items() if name not in ("data", "out_layout")}
+        if output_size is not None:
+            own["output_size"] = output_size(given)
+        layout = str(given["layout"])
+        return laid_out(call_op(record, given["data"], **own), layout, str(given["out_layout"] or layout))
+
+    return pooled
+
+
 def _pools() -> Rows:
     for ndim, spatial in ((1, "W"), (2, "HW"), (3, "DHW")):
         layout = (attr("layout", "str", "NC" + spatial), attr("out_layout", "str", ""))
@@ -180,7 +198,7 @@ def _pools() -> Rows:
                     f"nn.{kind}_pool{ndim}d",
                     DATA,
                     (attr("pool_size", "ints"), strides, dilation, padding, *rest),
-                    out_layout=or_none("out_layout"),
+                    expression=_pooled(f"nn.{kind}_pool{ndim}d"),
                     defaults={"pool_size": ones},
                 ),
             )
@@ -200,8 +218,7 @@ def _pools() -> Rows:
                     f"nn.adaptive_{kind}_pool{ndim}d",
                     DATA,
                     (attr("output_size", "ints", None), *layout),
-                    out_layout=or_none("out_layout"),
-                    output_size=lambda given: given["output_size"] or None,
+                    expression=_pooled(f"nn.adaptive_{kind}_pool{ndim}d", or_none("output_size")),
                 ),
             )
             yield (
@@ -210,8 +227,7 @@ def _pools() -> Rows:
                     f"nn.global_{kind}_pool{ndim}d",
                     DATA,
                     layout,
-                    out_layout=or_none("out_layout"),
-                    output_size=fixed((1,) * ndim),
+                    expression=_pooled(f"nn.adaptive_{kind}_pool{ndim}d", fixed((1,) * ndim)),
                 ),
             )
 

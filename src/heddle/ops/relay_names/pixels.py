@@ -17,6 +17,7 @@ from heddle.ops.relay_names.rules import (
     attr,
     dims_of,
     kernel_window,
+    size_vector,
     tensor_type,
     whole,
 )
@@ -283,7 +284,7 @@ def _crops(given: Given) -> Any:
     for axis, (size, count) in enumerate(zip(sizes, ends, strict=True)):
         last = call_op(
             "astype",
-            call_op("subtract", call_op("shape_to_tensor", [size]), const([1], _INT)),
+            call_op("subtract", size_vector([size]), const([1], _INT)),
             dtype="float32",
         )
         low, high = (call_op("take", given["boxes"], const([axis + k], _INT), axis=1) for k in (0, 2))

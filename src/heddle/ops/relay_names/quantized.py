@@ -376,8 +376,9 @@ def _pooled(given: Given) -> Any:
     """Sums of whole numbers are exact in float32; the scale follows them."""
     data = given["data"]
     own = {spec.name: given[spec.name] for spec in _POOL}
-    values = difference(data, given["input_zero_point"], -1, "float32")
-    mean = build_call_in("relay", "nn.avg_pool2d", (values,), own)
+    values = difference(data, given["input_zero_point"], -1, "float64")
+    # of float64, so that a mean between two integers is there exactly, whatever it is multiplied by
+    mean = cast(build_call_in("relay", "nn.avg_pool2d", (values,), own), "float32")
     of, to = Affine(given["input_scale"], const(0, "int32")), _output(given)
     if not is_same(of, to):
         mean = call_op("multiply", mean, cast(along(of.scale, data, -1), "float32"))

@@ -11,7 +11,7 @@ from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import build_call_in, call_op, const
 from heddle.ir.expr import Constant, Expr, Tuple, TupleGetItem
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.computed import as_int64, counted, length, number, sizes_of
+from heddle.ops.relay_names.computed import as_int64, counted, length, number
 from heddle.ops.relay_names.rules import (
     DATA,
     Given,
@@ -23,6 +23,7 @@ from heddle.ops.relay_names.rules import (
     fixed,
     rank,
     shape_input,
+    sizes_of,
     tensor_type,
     typed_as,
     whole,

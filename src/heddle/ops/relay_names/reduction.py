@@ -5,9 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.graph.codes import R0205
-from heddle.graph.op_builder import call_op
+from heddle.graph.op_builder import call_op, const
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, as_list, attr, axis_from, rank
+from heddle.ops.relay_names.rules import (
+    DATA,
+    Given,
+    Rows,
+    alias,
+    as_list,
+    attr,
+    axis_from,
+    dims_of,
+    rank,
+    size_vector,
+)
 from heddle.support.diagnostics import IRTypeError
 
 _AXES = (attr("axis", "ints", None), attr("keepdims", "bool", False), attr("exclude", "bool", False))
@@ -32,28 +43,65 @@ def _one_axis(given: Given) -> int | None:
     return None if found is None else found[0]
 
 
+def _size(dim: Any) -> Any:
+    """A size as a scalar of int64."""
+    return call_op("reshape", size_vector([dim]), [])
+
+
 def _extreme(name: str) -> Any:
+    """The index of the first of equal elements; of the last by looking from the end."""
+
     def find(given: Given) -> Any:
-        if given["select_last_index"]:
-            raise IRTypeError(
-                R0205, "select_last_index is not supported: the first of equal elements is found"
-            )
-        return call_op(name, given["data"], axis=_one_axis(given), keepdims=bool(given["keepdims"]))
+        data, axis, keepdims = given["data"], _one_axis(given), bool(given["keepdims"])
+        if not given["select_last_index"]:
+            return call_op(name, data, axis=axis, keepdims=keepdims)
+        ndim = rank(data)
+        flat, along = (call_op("reshape", data, [-1]), 0) if axis is None else (data, axis)
+        found = call_op(name, call_op("flip", flat, axis=along), axis=along, keepdims=keepdims)
+        last = call_op("subtract", _size(dims_of(flat)[along]), const(1, "int64"))
+        found = call_op("subtract", last, found)
+        return call_op("reshape", found, [1] * ndim) if axis is None and keepdims else found
 
     return find
 
 
-_MODES = {"clip": "clip", "wrap": "wrap", "fast": "fast"}
+_MODES = ("clip", "wrap", "fast")
 
 
-def _mode(given: Given) -> str:
-    mode = str(given["mode"])
-    if mode not in _MODES or int(given["batch_dims"]) != 0:
-        raise IRTypeError(
-            R0205,
-            f"take: mode is one of {', '.join(_MODES)} and batch_dims 0, got {mode!r}, {given['batch_dims']}",
-        )
-    return _MODES[mode]
+def _taken(given: Given) -> Any:
+    """Elements by index. Each place of the first `batch_dims` axes has indices of its own: these axes lead, the
+    one that is indexed comes behind them, and what was in front of it is moved back."""
+    data, indices, mode = given["data"], given["indices"], str(given["mode"])
+    count = int(given["batch_dims"])
+    batch = axis_from(count, rank(indices)) if count not in (0, rank(indices)) else count
+    if mode not in _MODES:
+        raise IRTypeError(R0205, f"take: mode is one of {', '.join(_MODES)}, got {mode!r}")
+    if not batch:
+        return call_op("take", data, indices, axis=given["axis"], mode=mode)
+    if given["axis"] is None:
+        raise IRTypeError(R0205, "take: batch_dims goes with an axis")
+    ndim, own = rank(data), rank(indices) - batch
+    axis = axis_from(int(given["axis"]), ndim)
+    if batch > axis:
+        raise IRTypeError(R0205, f"take: batch_dims {batch} goes up to the axis {axis} at most")
+    places = call_op("expand_dims", _within(indices, dims_of(data)[axis], mode), axis=[-1])
+    before, behind = list(range(batch, axis)), list(range(axis + 1, ndim))
+    moved = call_op("permute_dims", data, axes=[*range(batch), axis, *before, *behind])
+    found = call_op("gather_nd", moved, places, batch_dims=batch)
+    first, rest = batch + own, batch + own + len(before)
+    order = [*range(batch), *range(first, rest), *range(batch, first), *range(rest, rest + len(behind))]
+    return call_op("permute_dims", found, axes=order)
+
+
+def _within(indices: Any, dim: Any, mode: str) -> Any:
+    """Indices moved into an axis, as the mode says."""
+    if mode == "fast":
+        return indices
+    wide, size = call_op("astype", indices, dtype="int64"), _size(dim)
+    if mode == "wrap":
+        return call_op("floor_mod", wide, size)
+    last = call_op("subtract", size, const(1, "int64"))
+    return call_op("maximum", call_op("minimum", wide, last), const(0, "int64"))
 
 
 def _index_last(given: Given) -> Any:
@@ -83,8 +131,7 @@ def aliases() -> Rows:
             "take",
             (Input("data"), Input("indices")),
             (attr("axis", "int", None), attr("batch_dims", "int", 0), attr("mode", "str", "clip")),
-            x="data",
-            mode=_mode,
+            expression=_taken,
         ),
     )
     yield (

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from heddle.graph.codes import R0205
 from heddle.graph.infer import type_of
 from heddle.graph.normalize import Normalizer
-from heddle.graph.op_builder import call_op
+from heddle.graph.op_builder import call_op, const
 from heddle.graph.types import ShapeType, TensorType
 from heddle.ir.expr import Expr, Tuple
 from heddle.ir.op_def import AttrSpec, Input, OpAlias
@@ -107,6 +109,27 @@ def axis_from(axis: int, ndim: int) -> int:
 def whole(dim: PrimExpr) -> int | None:
     """A dimension that is known."""
     return dim.value if isinstance(dim, IntImm) else None
+
+
+def stated(expr: Expr, dims: Sequence[Any]) -> Expr:
+    """A tensor that has these sizes: those that are not known are checked when it runs."""
+    own = dims_of(expr)
+    is_same = all(a is b or None not in (whole(a), whole(b)) for a, b in zip(own, dims, strict=True))
+    return expr if is_same else call_op("ensure_shape", expr, list(dims))
+
+
+def size_vector(dims: Sequence[Any]) -> Expr:
+    """Sizes as a vector of int64, a constant where all are known."""
+    known = [whole(dim) for dim in dims]
+    return call_op("shape_to_tensor", list(dims)) if None in known else const(np.array(known, "int64"))
+
+
+def sizes_of(tensor: Expr) -> Expr:
+    """The dimensions of a tensor as a vector of int64."""
+    dims = tensor_type(tensor).dims
+    if dims is None:
+        return call_op("shape_to_tensor", call_op("shape_of", tensor))
+    return size_vector(dims)
 
 
 def as_list(value: Any) -> list[Any]:

@@ -23,6 +23,8 @@ from heddle.ops.relay_names.rules import (
     fields_of,
     or_none,
     rank,
+    sizes_of,
+    stated,
     whole,
 )
 from heddle.support.diagnostics import IRTypeError, UsageError
@@ -145,6 +147,17 @@ def _sections(given: Given) -> Any:
     return int(wanted)
 
 
+def _in_sections(given: Given) -> Any:
+    """The data; of an axis that is split into equal parts, what is not known is checked when it runs."""
+    wanted, data = given["indices_or_sections"], given["data"]
+    if isinstance(wanted, (tuple, list)) or int(wanted) < 1:
+        return data
+    dims, axis, count = list(dims_of(data)), axis_from(int(given["axis"]), rank(data)), int(wanted)
+    if whole(dims[axis]) is None and count > 1:
+        dims[axis] = dims[axis] // count * count
+    return stated(data, dims)
+
+
 def _dims_as_shape(name: str) -> Any:
     return lambda given: dims_of(given[name])
 
@@ -226,7 +239,7 @@ def _joined_and_repeated() -> Rows:
             "split",
             DATA,
             (attr("indices_or_sections", "ints"), _AXIS),
-            x="data",
+            x=_in_sections,
             indices_or_sections=_sections,
             results=_parts,
         ),
@@ -309,7 +322,7 @@ def _slices_and_sizes() -> Rows:
             "shape_of",
             DATA,
             (attr("dtype", "dtype", "int32"),),
-            x=lambda given: call_op("shape_to_tensor", call_op("shape_of", given["data"])),
+            x=lambda given: sizes_of(given["data"]),
         ),
     )
     yield (
@@ -318,7 +331,7 @@ def _slices_and_sizes() -> Rows:
             "ndarray_size",
             DATA,
             (attr("dtype", "dtype", "int32"),),
-            x=lambda given: call_op("prod", call_op("shape_to_tensor", call_op("shape_of", given["data"]))),
+            x=lambda given: call_op("prod", sizes_of(given["data"])),
         ),
     )
 
