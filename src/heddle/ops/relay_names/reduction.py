@@ -69,8 +69,8 @@ _MODES = ("clip", "wrap", "fast")
 
 
 def _taken(given: Given) -> Any:
-    """Elements by index. Each place of the first `batch_dims` axes has indices of its own: these axes lead, the
-    one that is indexed comes behind them, and what was in front of it is moved back."""
+    """Elements by index. Each place of the first `batch_dims` axes has indices of its own: these axes lead,
+    the one that is indexed comes behind them, and what was in front of it is moved back."""
     data, indices, mode = given["data"], given["indices"], str(given["mode"])
     count = int(given["batch_dims"])
     batch = axis_from(count, rank(indices)) if count not in (0, rank(indices)) else count
