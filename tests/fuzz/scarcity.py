@@ -29,6 +29,7 @@ from heddle.driver.compile import build
 from heddle.frontend.onnx import from_onnx
 from heddle.runtime import allocator_for, cpu
 from heddle.vm.relax import VirtualMachine
+from tests.fuzz import recursive
 from tests.fuzz.interposed import Action, Calls, Ended, Fault, Interposer, is_interposed, numbers, start
 
 _X = np.linspace(-1, 1, 40 * 300, dtype=np.float32).reshape(40, 300)
@@ -47,11 +48,12 @@ _WRONG, _LOST, _AGAIN = 10, 11, 12
 
 @dataclass(frozen=True)
 class Scenario:
-    """`act` gives an array, or None; `fault` is what its calls meet."""
+    """`act` gives an array, or None; `fault` is what its calls meet, `wanted` gives the array."""
 
     name: str
     act: Callable[[], Any]
     fault: Fault
+    wanted: Callable[[], Any]
 
 
 @cache
@@ -98,22 +100,48 @@ def _import_again() -> None:
     from_onnx(_model()[0])
 
 
+@cache
+def _arrays() -> list[Any]:
+    """Inputs of the recursive program, with some steps."""
+    rows, weight, _ = recursive.inputs(np.random.default_rng(3))
+    return [rows[:3], weight, np.asarray(5, "int32")]
+
+
+@cache
+def _recursive(engine: str) -> Any:
+    return recursive.ENGINES[engine]()
+
+
+def _run_recursive(run: Callable[..., Any]) -> Any:
+    return recursive.call(run, _arrays())[0]
+
+
+_PROGRAMS: tuple[tuple[str, Callable[[], Any], Callable[[], Any]], ...] = (
+    ("import", _import_again, lambda: _model()[1]),
+    ("compile", lambda: _run(_compile("compiled", KernelCache(None))), lambda: _model()[1]),
+    ("link", lambda: _run(_compile("bytecode")), lambda: _model()[1]),
+    ("run-compiled", lambda: _run(_executable("compiled")), lambda: _model()[1]),
+    ("run-bytecode", lambda: _run(_executable("bytecode")), lambda: _model()[1]),
+    *(
+        (f"{name}-{engine}", act, lambda: recursive.wanted(*_arrays())[0])
+        for engine in recursive.ENGINES
+        for name, act in (
+            ("compile-recursive", partial(lambda made: _run_recursive(made()), recursive.ENGINES[engine])),
+            ("run-recursive", partial(lambda made: _run_recursive(_recursive(made)), engine)),
+        )
+    ),
+)
+
 SCENARIOS: Mapping[str, Scenario] = {
-    f"{name}-{calls.name}".lower(): Scenario(name, act, Fault(calls, Action.FAIL, errno.ENOMEM))
+    f"{name}-{calls.name}".lower(): Scenario(name, act, Fault(calls, Action.FAIL, errno.ENOMEM), wanted)
     for calls in (Calls.PYTHON, Calls.NATIVE)
-    for name, act in (
-        ("import", _import_again),
-        ("compile", lambda: _run(_compile("compiled", KernelCache(None)))),
-        ("link", lambda: _run(_compile("bytecode"))),
-        ("run-compiled", lambda: _run(_executable("compiled"))),
-        ("run-bytecode", lambda: _run(_executable("bytecode"))),
-    )
+    for name, act, wanted in _PROGRAMS
 }
 
 
 def _checked(scenario: Scenario) -> int:
     got = scenario.act()
-    if got is None or np.allclose(got, _model()[1], rtol=1e-4, atol=1e-5):
+    if got is None or np.allclose(got, scenario.wanted(), rtol=1e-4, atol=1e-5):
         return 0
     return _WRONG
 

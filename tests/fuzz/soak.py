@@ -3,6 +3,9 @@
 Networks with symbolic sizes run on random shapes, in both modes. After a warm-up the resident memory of the
 process stays within a percent, and what the allocator lends at once never exceeds the bound that the compiler
 wrote into the executable. A mode alone shows what the other one's set-up of the process would hide.
+
+With `--recursive` a Relay program runs instead (`tests.fuzz.recursive`), on its own machine and on the other
+one: what data, closures and references hold is given back after every call.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from heddle.runtime import allocator_for, cpu, tensor
 from heddle.vm.insight.peak_memory import peak_memory_bytes
 from heddle.vm.relax import VirtualMachine, VMExecutable
+from tests.fuzz import recursive
 from tests.fuzz.networks import NETWORKS, Network, is_right
 
 EXEC_MODES = ("bytecode", "compiled")
@@ -95,12 +99,38 @@ def soak(
     return found
 
 
+def soak_recursive(calls: int, engines: Sequence[str] = tuple(recursive.ENGINES), seed: int = 1) -> Soak:
+    """Raises: AssertionError for a wrong answer, or memory that a call keeps."""
+    made = [recursive.ENGINES[name]() for name in engines]
+    rng, found, books = np.random.default_rng(seed), Soak(), allocator_for(cpu()).books
+    warm_up = min(WARM_UP_CALLS, calls // 2)
+    lent = books.bytes_in_use
+    for number in range(calls):
+        arrays = recursive.inputs(rng)
+        values = recursive.call(made[number % len(made)], arrays)
+        if number % CHECKED_EVERY == 0:
+            assert recursive.is_right(arrays, values)
+        del values
+        assert books.bytes_in_use == lent, f"call {number} keeps {books.bytes_in_use - lent} bytes"
+        if number == warm_up:
+            gc.collect()
+            found.resident_before = resident_bytes()
+        found.calls += 1
+    gc.collect()
+    found.resident_after = resident_bytes()
+    return found
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--calls", type=int, default=10000)
     parser.add_argument("--modes", nargs="+", choices=EXEC_MODES, default=EXEC_MODES)
+    parser.add_argument("--recursive", action="store_true", help="a Relay program instead of networks")
     options = parser.parse_args()
-    found = soak(options.calls, exec_modes=options.modes)
+    if options.recursive:
+        found = soak_recursive(options.calls)
+    else:
+        found = soak(options.calls, exec_modes=options.modes)
     print(
         f"{found.calls} calls; resident {found.resident_before / 1e6:.1f} MB after warm-up,",
         f"{found.resident_after / 1e6:.1f} MB at the end ({found.growth:.4f});",

@@ -12,21 +12,24 @@ from typing import Any
 from heddle.ir.visitor import walk
 from heddle.prim.nodes import PrimExpr, Var, constant
 from heddle.prim.ops import cast
+from heddle.prim.substitute import free_vars
 from heddle.runtime.dtype import DataType
+from heddle.tir.allocation import num_elements
 from heddle.tir.grain import GRAIN
-from heddle.tir.nodes import Buffer, For
+from heddle.tir.nodes import AllocBuffer, Buffer, For
 
 SWEEP = "sweep"
 _INT64 = DataType("int64")
 
 
 def captured_vars(node: For, known: Collection[Any]) -> tuple[Var, ...]:
-    """The variables of the enclosing function, `known`, that a loop uses, in order of occurrence."""
+    """The variables of the enclosing function, `known`, that a loop uses, in order of occurrence. One that
+    allocates needs those of the size."""
     used: dict[Var, None] = {}
     for item in walk(node):
         var = item.data if isinstance(item, Buffer) else item
-        if isinstance(var, Var) and var in known:
-            used[var] = None
+        sizes = free_vars(num_elements(item.buffer)) if isinstance(item, AllocBuffer) else ()
+        used.update(dict.fromkeys(each for each in (var, *sizes) if isinstance(each, Var) and each in known))
     return tuple(used)
 
 

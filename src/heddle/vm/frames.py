@@ -5,16 +5,17 @@ from __future__ import annotations
 import ctypes
 import struct
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from heddle.runtime.codes import U0601
+from heddle.runtime.function import Function
 from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, TrapTypeError, TrapValueError
-from heddle.vm.builtins.table import BUILTINS, CALLING_BUILTINS
+from heddle.vm.builtins.table import BUILTINS, CALLING_BUILTINS, check_call
 from heddle.vm.codes import V0302, V0305, V0405, V0408
 from heddle.vm.objects import VMClosure
 from heddle.vm.program import FunctionRow, Program
@@ -132,6 +133,23 @@ def typed_failure(error: Exception, callee: str, is_instruction: bool = False) -
         if isinstance(error, kind):
             return trap(V0408, f"{callee} cannot take its operands: {error}")
     return Trap(V0408, f"{callee} cannot take its operands: {type(error).__name__}: {error}")
+
+
+def checked_builtin(name: str, call: Callable[..., Any]) -> Function:
+    """A builtin as a value of a program. Raises when called: BytecodeError V0408 for operands that it does not
+    take."""
+
+    def checked(*args: Any) -> Any:
+        check_call(name, len(args))
+        try:
+            return call(*args)
+        except Exception as error:
+            found = typed_failure(error, name)
+            if found is None:
+                raise
+            raise found from error
+
+    return Function(checked, name)
 
 
 def _is_own(filename: str) -> bool:

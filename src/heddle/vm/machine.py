@@ -40,6 +40,7 @@ from heddle.vm.frames import (
     FAILURES,
     add_place,
     are_equal,
+    checked_builtin,
     closure_target,
     is_true,
     too_deep,
@@ -136,6 +137,7 @@ class Machine(StatefulCalls, Watchable):
         self._constants = [self._place(number, value) for number, value in enumerate(program.constants)]
         self._linked = {row.name: LinkedFunction(row) for row in program.functions if row.has_bytecode}
         self._pool: list[Any] = self._function_pool()
+        self._values: dict[int, Any] = {}
         self._rows = {row.name: row for row in program.functions if row.kind is not FuncKind.PACKED}
         self._numbers = {row.name: number for number, row in enumerate(program.functions)}
         self._is_linked = self._watched = False
@@ -218,6 +220,14 @@ class Machine(StatefulCalls, Watchable):
         """Called when an instrument or an observer was added or removed."""
         self._watched = self._instrument is not None or "_run" in self.__dict__
 
+    def function_value(self, number: int) -> Any:
+        """Return a row as a value. A builtin that is one says what is wrong with its operands."""
+        if number not in self._values:
+            entry, name = self._pool[number], self.executable.program.functions[number].name
+            is_builtin = self._is_builtin(number)
+            self._values[number] = checked_builtin(name, raw_callable(entry)) if is_builtin else entry
+        return self._values[number]
+
     def pool_entry(self, number: int) -> Any:
         """Return the object that a row of the function table resolves to."""
         return self._pool[number]
@@ -269,7 +279,7 @@ class Machine(StatefulCalls, Watchable):
         if kind is ArgKind.CONSTANT:
             return self._constants[value]
         if kind is ArgKind.FUNCTION:
-            return self._pool[value]
+            return self.function_value(value)
         return self if value == VM_STATE else None
 
     # Running

@@ -12,6 +12,7 @@ from heddle.script import from_source
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.nodes import PrimFunc
 from heddle.tir.schedule import Schedule
+from heddle.tir.schedule.error import ScheduleError
 
 SIZES = [(m, n, k) for m in (0, 1, 5) for n in (0, 1, 4) for k in (0, 1, 3)]
 
@@ -86,3 +87,27 @@ def test_a_product_of_first_rows_columns_or_steps_is_scheduled(short: str, step:
         expected[:rows, :columns] = a[:rows, :steps] @ b[:steps, :columns]
         run_primfunc(sch.func, a, b, got)
         np.testing.assert_array_equal(got, expected)
+
+
+def test_fused_loops_that_never_run_are_not_blockized() -> None:
+    """Of one that joins no columns with two steps nothing says which axis is empty."""
+    made = from_source("""
+@T.prim_func
+def f(a: T.handle, c: T.handle):
+    n = T.int64(is_size_var=True)
+    A = T.match_buffer(a, (n, 0), "int32")
+    C = T.match_buffer(c, (n, 0), "int32")
+    for i, j, k in T.grid(n, 0, 2):
+        with T.sblock("sum"):
+            vi, vj, vk = T.axis.remap("SSR", [i, j, k])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + A[vi, vj]
+""")
+    assert isinstance(made, PrimFunc)
+    sch = Schedule(made)
+    _, j, k = sch.get_loops("sum")
+    sch.fuse(j, k)
+    with pytest.raises(ScheduleError, match=r"T0414.*a loop runs no times"):
+        sch.blockize(sch.get_loops("sum")[0])
+    run_primfunc(sch.func, *(np.zeros((3, 0), "int32") for _ in range(2)))

@@ -18,6 +18,7 @@ from heddle.runtime import (
 from heddle.support.diagnostics import HeddleError, Trap
 from heddle.vm import VMClosure
 from heddle.vm.builtins.table import BUILTINS
+from heddle.vm.isa import FuncKind
 from heddle.vm.relax import register_builtins
 
 from .programs import builder, call_builtin, run_machine
@@ -367,3 +368,30 @@ def test_a_constant_shape_is_matched_and_a_heap_in_the_frame_reaches_pythons_bui
     assert vm["main"](False) == (3, 4)
     with pytest.raises(RuntimeError, match="V0408"):
         vm["main"](True)
+
+
+def test_a_closure_is_called_by_the_machine_alone() -> None:
+    """A program that was changed may give anything in the machine's place."""
+    with pytest.raises(Trap, match=r"V0402.*expected the machine as the first argument, got Tensor"):
+        BUILTINS["vm.builtin.invoke_closure"](tensor(np.ones(2)), 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"), [("copy", [1, 2]), ("reshape", [1]), ("shape_of", [1]), ("tensor_to_shape", [3])]
+)
+@pytest.mark.parametrize("num_bound", [0, 1])
+def test_a_builtin_as_a_value_says_what_is_wrong_with_its_operands(
+    name: str, given: list[int], num_bound: int
+) -> None:
+    made = builder()
+    with made.function("main", 0):
+        made.declare_function(f"vm.builtin.{name}", FuncKind.PACKED)
+        function = made.f(f"vm.builtin.{name}")
+        if num_bound:
+            made.emit_call("vm.builtin.make_closure", [function, made.imm(7)], dst=made.r(0))
+            function = made.r(0)
+        operands = [made.vm_state(), function, *map(made.imm, given)]
+        made.emit_call("vm.builtin.invoke_closure", operands, dst=made.r(1))
+        made.emit_ret(made.r(1))
+    with pytest.raises(HeddleError, match=r"V04\d\d"):
+        run_machine(made)["main"]()

@@ -28,7 +28,10 @@ def make_closure(function: Any, *bound: Any) -> Any:
 @builtin("invoke_closure", calls=True)
 def invoke_closure(vm: Any, closure: Any, *args: Any) -> Any:
     """Call a closure of the machine, or a plain function. Raises: TrapTypeError V0402."""
-    return vm.invoke_closure(closure, *args)
+    call = getattr(vm, "invoke_closure", None)
+    if call is None:
+        raise TrapTypeError(V0402, f"expected the machine as the first argument, got {type(vm).__name__}")
+    return call(closure, *args)
 
 
 @builtin("call_tir_dyn", calls=True)

@@ -57,6 +57,9 @@ class VirtualMachine(Machine):
         profile: bool = False,
     ) -> None:
         super().__init__(rt_mod, device, memory_cfg)
+        if self._native is not None:
+            values = map(self.function_value, range(len(self._pool)))
+            self._native.place_constants(self._constants, list(values))
         if self._native is None or any(row.kind is FuncKind.VM for row in self._rows.values()):
             self._link()
         if self.checks_lifetimes:
@@ -67,10 +70,7 @@ class VirtualMachine(Machine):
 
     def _function_pool(self) -> list[Any]:
         self._native = self._native_program()
-        pool = super()._function_pool()
-        if self._native is not None:
-            self._native.place_constants(self._constants, pool)
-        return pool
+        return super()._function_pool()
 
     def _native_program(self) -> NativeProgram | None:
         """Return what the machine code of compiled functions needs; None if there is no machine code.

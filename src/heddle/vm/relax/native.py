@@ -137,7 +137,7 @@ class NativeProgram:
 
     def _closure(self, number: int, bound: tuple[Any, ...]) -> Any:
         """The Python form of a native closure."""
-        entry = self._machine.pool_entry(number)
+        entry = self._machine.function_value(number)
         return make_closure(entry, *bound) if bound else entry
 
     # What native code asks Python for

@@ -105,7 +105,7 @@ class Linker:
         if step.spec is LOAD_CONSTI:
             return step.values[0]
         if step.spec is ALLOC_CLOSURE and not step.values[2]:
-            return self._machine.pool_entry(step.values[0])
+            return self._machine.function_value(step.values[0])
         return UNKNOWN
 
     def _known(self, register: int) -> Any:
@@ -230,7 +230,7 @@ class Linker:
         return self._do(values.alloc_adt(tag), fields, dst)
 
     def _alloc_closure(self, pc: int, row: int, dst: int, bound: Sequence[int]) -> tuple[Step, Step]:
-        return self._do(values.alloc_closure(self._machine.pool_entry(row)), bound, dst)
+        return self._do(values.alloc_closure(self._machine.function_value(row)), bound, dst)
 
     def _get_field(self, _: int, value: int, index: int, dst: int) -> tuple[Step, Step]:
         return self._do(values.get_field(index), [value], dst)

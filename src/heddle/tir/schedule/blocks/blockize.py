@@ -62,6 +62,8 @@ def blockize(func: PrimFunc, loop_var: Var, preserve_unit_iters: bool = True) ->
     loops, realize = sole_block(func, place.stmt, T0414)
     if realize.block.match_buffers:
         raise ScheduleError(T0414, "the block matches regions of buffers", func, realize.block)
+    if any(is_const_int(loop.extent, 0) for loop in loops):  # of fused ones nothing says which axis is empty
+        raise ScheduleError(T0414, "a loop runs no times", func, realize.block)
     parts = _Division(func, place, loops, realize, preserve_unit_iters)
     name = fresh_block_name(func, f"{realize.block.name_hint}_o")
     init_name = fresh_block_name(func, f"{realize.block.name_hint}_init")
