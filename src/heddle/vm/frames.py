@@ -136,8 +136,8 @@ def typed_failure(error: Exception, callee: str, is_instruction: bool = False) -
 
 
 def checked_builtin(name: str, call: Callable[..., Any]) -> Function:
-    """A builtin as a value of a program. Raises when called: BytecodeError V0408 for operands that it does not
-    take."""
+    """A builtin as a value of a program. Raises when called: BytecodeError V0408 for operands that it does
+    not take."""
 
     def checked(*args: Any) -> Any:
         check_call(name, len(args))
