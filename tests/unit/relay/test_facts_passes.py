@@ -353,9 +353,20 @@ def test_8_canonicalize() -> None:
         "add",
         "expand_dims",
     }
-    text = 'def @main(%x: Tensor[(2, 3), int8]) { %0 = cast(%x, dtype="int32"); (%0 + 1, %0 * 2) }'
-    made = changed(passes.CanonicalizeCast(), text, np.ones((2, 3), "int8"))
-    assert names(made)["cast"] >= 1
+
+
+@pytest.mark.parametrize(("dtype", "count"), [("int32", 3), ("int16", 3), ("int8", 1)])
+def test_8_canonicalize_cast(dtype: str, count: int) -> None:
+    """Each operator on elements has its own cast to a wider dtype, so that no wide tensor lies between."""
+    text = (
+        "def @main(%x: Tensor[(2, 3), uint8]) { "
+        f'%0 = cast(%x, dtype="{dtype}"); (nn.relu(%0), %0 + cast(1, dtype="{dtype}"), -%0, sum(%0)) }}'
+    ).replace("-%0", "negative(%0)")
+    made = changed(passes.CanonicalizeCast(), text, np.arange(6, dtype="uint8").reshape(2, 3))
+    casts = [n for n in post_order(made["main"]) if isinstance(n, relay.Call) and n.op.name == "cast"]
+    assert sum(isinstance(cast.args[0], relay.Var) for cast in casts) >= count
+    with PassContext(opt_level=3):
+        assert passes.CanonicalizeCast()(made) is made
 
 
 def test_8_simplify_inference_and_fast_math() -> None:
