@@ -76,7 +76,8 @@ class _Choice:
 
 class Executor(_Choice):
     """The executor for which a program is built: `Executor("graph")` or `Executor("aot")`. With
-    `link-params`, parameters are linked into the library."""
+    `link-params`, parameters are linked into the library; that of "aot" always has them. `build` refuses the
+    options of "aot" that ask for another interface than "packed", or for alignments above 64 bytes."""
 
     flag_registry_name = "executor"
     _KNOWN: ClassVar[Mapping[str, Mapping[str, type]]] = {
@@ -99,6 +100,25 @@ class Runtime(_Choice):
         "cpp": {"system-lib": bool},
         "crt": {"system-lib": bool},
     }
+
+
+_MAX_ALIGNMENT = 64
+"""Bytes by which all memory of a program is aligned, and constants in files."""
+
+
+def _refuse_what_is_not_built(executor: Executor, runtime: Runtime) -> None:
+    """Refuse options that ask for something else than what is built. Raises: OptionError D0103."""
+    chosen = {**runtime.options, **executor.options}
+    only: dict[str, Any] = {"unpacked-api": False, "interface-api": "packed", "system-lib": False}
+    if executor.name == "aot":
+        only["link-params"] = True
+    for key, value in only.items():
+        if chosen.get(key, value) != value:
+            raise OptionError(D0103, f"option {key!r} is {value!r} here, got {chosen[key]!r}")
+    for key in ("workspace-byte-alignment", "constant-byte-alignment"):
+        value = chosen.get(key, 1)
+        if value < 1 or _MAX_ALIGNMENT % value:
+            raise OptionError(D0103, f"option {key!r} is a power of 2 up to {_MAX_ALIGNMENT}, got {value!r}")
 
 
 @dataclass(slots=True)
@@ -210,8 +230,7 @@ def build(
             "relay.build takes an IRModule: IRModule.from_expr(func)", DeprecationWarning, stacklevel=2
         )
     chosen = Executor(executor) if isinstance(executor, str) else executor
-    if isinstance(runtime, str):
-        Runtime(runtime)
+    _refuse_what_is_not_built(chosen, Runtime(runtime) if isinstance(runtime, str) else runtime)
     if workspace_memory_pools is not None or constant_memory_pools is not None:
         raise OptionError(D0103, "memory pools are planned by the compiler: there are no pools to choose")
     mod = _as_module(ir_mod)

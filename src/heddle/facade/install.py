@@ -290,12 +290,16 @@ class FacadeFinder:
         found = PathFinder.find_spec(fullname, path)
         if found is None or found.origin is None:
             return ModuleSpec(fullname, _VirtualLoader(), is_package=True)
-        return spec_from_file_location(
+        folders = found.submodule_search_locations
+        spec = spec_from_file_location(
             fullname,
             found.origin,
             loader=_RoomLoader(fullname, found.origin, after),
-            submodule_search_locations=found.submodule_search_locations,
+            submodule_search_locations=folders,
         )
+        if spec is not None and folders is None and any(key.startswith(f"{fullname}.") for key in EXPORTS):
+            spec.submodule_search_locations = []  # public modules lie below a file, and no files do
+        return spec
 
 
 class CompilerRooms:

@@ -141,6 +141,13 @@ _GRAPH_MODULES = {
     "heddle.vm.graph.aot": "AotModule AotExecutorFactoryModule",
 }
 
+_OP_ATTRS = {
+    "heddle.relay.op_attrs": (
+        "register_alter_op_layout register_convert_op_layout register_fake_quantization_to_integer "
+        "register_legalize register_mixed_precision_conversion"
+    ),
+    "heddle.ir.op": "Op",
+}
 _RELAY_MACHINE = {
     "heddle.driver.relay_vm": "VMCompiler compile",
     "heddle.driver.relay_executor": "VMExecutor",
@@ -199,6 +206,8 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.types": "is_dynamic ShapeVar",
         "heddle.ir.module": "IRModule",
     },
+    "heddle.relay.op": _OP_ATTRS,
+    "heddle.relay.op.op": {**_OP_ATTRS, "heddle.relay.op": "get"},
     "heddle.relay.adt": {
         "heddle.relay.nodes": (
             "Clause Match Pattern PatternConstructor PatternTuple PatternVar PatternWildcard"

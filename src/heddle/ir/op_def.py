@@ -103,6 +103,16 @@ ArgumentSource = str | Callable[[Mapping[str, Any]], Any]
 
 
 @frozen
+class Itself:
+    """The expression of an annotation: an operator that says something of an argument and is the argument."""
+
+    name: str
+
+    def __call__(self, given: Mapping[str, Any]) -> Any:
+        return given[self.name]
+
+
+@frozen
 class OpAlias:
     """What a dialect calls an operator, the arguments that it takes there, and what they are for the record.
 
@@ -142,6 +152,11 @@ class OpAlias:
     expression: Callable[[Mapping[str, Any]], Expr] | None = None
     function: Callable[..., Mapping[str, Any]] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_annotation(self) -> bool:
+        """Whether a call is its argument, and says something of it."""
+        return isinstance(self.expression, Itself)
 
     def inputs_of(self, record: OpDef) -> tuple[Input, ...]:
         """The inputs that the operator has under this name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.graph.fusion_kind import fusion_kind
 from heddle.relay.op import lookup
 
 _ATTRS: dict[tuple[str, str], tuple[int, Any]] = {}
@@ -29,7 +30,10 @@ def reset_op_attr(op_name: str, attr_key: str) -> None:
 
 
 def op_attr(op_name: str, attr_key: str) -> Any:
-    """An attribute of an operator; None where it was not set."""
+    """An attribute of an operator; None where it was not set. `TOpPattern`, where it was not, is how its
+    record says that it is fused."""
+    if attr_key == "TOpPattern" and (op_name, attr_key) not in _ATTRS:
+        return int(fusion_kind(*lookup(op_name)))
     return _ATTRS.get((op_name, attr_key), (0, None))[1]
 
 

@@ -379,7 +379,7 @@ class Machine(StatefulCalls, Watchable):
             known = (*self._saved, *self._rows)
             raise UnknownFunctionError(
                 V0301,
-                f"the program has no function {name!r}: it has {', '.join(known) or 'none'}",
+                f"Cannot find function {name!r} in the executable: it has {', '.join(known) or 'none'}",
                 help=did_you_mean(name, known),
             )
         found: VMClosure = self._pool[self._numbers[name]]

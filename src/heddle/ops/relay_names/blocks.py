@@ -7,7 +7,7 @@ from typing import Any
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.expr import Tuple
-from heddle.ir.op_def import Input, OpAlias
+from heddle.ir.op_def import Input, Itself, OpAlias
 from heddle.ops.relay_names.rules import (
     DATA,
     Given,
@@ -279,13 +279,13 @@ def _annotations() -> Rows:
     yield "astype", alias("annotation.checkpoint", DATA, x="data", dtype=_dtype)
     for name in ("compiler_begin", "compiler_end"):
         anything, compiler = (Input("data", "any"),), (attr("compiler", "str"),)
-        yield "astype", alias(f"annotation.{name}", anything, compiler, expression=_itself("data"))
+        yield "astype", alias(f"annotation.{name}", anything, compiler, expression=Itself("data"))
     for name in ("stop_fusion", "bitpack_start", "bitpack_end", "with_funcid"):
-        yield "astype", alias(f"annotation.{name}", DATA, expression=_itself("data"))
+        yield "astype", alias(f"annotation.{name}", DATA, expression=Itself("data"))
     anything = (Input("data", "any"),)
-    yield "astype", alias("debug", anything, expression=_itself("data"))
+    yield "astype", alias("debug", anything, expression=Itself("data"))
     yield "astype", alias("memory.kill", anything, expression=lambda given: Tuple(()))
-    hint = alias("annotation.cast_hint", DATA, (attr("dtype", "dtype"),), expression=_itself("data"))
+    hint = alias("annotation.cast_hint", DATA, (attr("dtype", "dtype"),), expression=Itself("data"))
     yield "astype", hint
     yield "to_vdevice", _on_device()
     ends = {"src_virtual_device": "src_device", "dst_virtual_device": "dst_device"}
@@ -293,7 +293,7 @@ def _annotations() -> Rows:
         "device_copy",
         DATA,
         tuple(attr(name, "str") for name in ends),
-        expression=_itself("data"),
+        expression=Itself("data"),
         function=lambda data, src_device, dst_device: {
             "data": data,
             "src_virtual_device": str(src_device),
@@ -301,10 +301,6 @@ def _annotations() -> Rows:
         },
     )
     yield "to_vdevice", copy
-
-
-def _itself(name: str) -> Any:
-    return lambda given: given[name]
 
 
 def _on_device() -> OpAlias:
@@ -316,7 +312,7 @@ def _on_device() -> OpAlias:
             attr("constrain_result", "bool", False),
             attr("constrain_body", "bool", True),
         ),
-        expression=_itself("body"),
+        expression=Itself("body"),
         function=lambda body, device, constrain_result=False, constrain_body=True: {
             "body": body,
             "virtual_device": str(device),

@@ -1,4 +1,4 @@
-"""DecomposeOpsForInference: replace a batch norm with given statistics by a scale and a shift.
+"""DecomposeOpsForInference: replace batch norms with given statistics by scales and shifts, and drop dropout.
 
     t = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
     y = t[0]
@@ -6,7 +6,8 @@
     scale = gamma * rsqrt(var + epsilon)
     y = x * scale + (beta - mean * scale)
 
-With constant statistics scale and shift fold to constants, and the rest fuses with what is around it.
+With constant statistics scale and shift fold to constants, and the rest fuses with what is around it. Nothing
+is dropped outside of training: `R.nn.dropout(x)` is `(x, R.ones_like(x))`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ class DecomposeOpsForInference(FunctionPass):
 
 class _Decomposer(BindingRewriter):
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
+        if isinstance(value, Call) and is_call(value, "relax.nn.dropout"):
+            x = value.args[0]
+            return Tuple((x, self.emit(op.ones_like(x), "mask")))
         if not isinstance(value, Call) or not is_call(value, "relax.nn.batch_norm") or value.attrs.training:
             return value
         ty = type_of(value.args[0])

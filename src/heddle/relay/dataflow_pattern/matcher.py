@@ -11,6 +11,7 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
 from heddle.relay.dataflow_pattern import patterns as p
 from heddle.relay.nodes import Let
+from heddle.relay.op_attrs import op_attr
 from heddle.relay.placement import parts
 from heddle.relay.typed import infer_expr
 from heddle.runtime.dtype import DataType
@@ -218,8 +219,10 @@ class Matcher:
 
 def has_attrs(expr: Any, wanted: Mapping[str, Any]) -> bool:
     """Whether a call, operator or function has attributes with these values."""
+    if isinstance(expr, Op):
+        return all(_plain(op_attr(expr.name, key)) == _plain(value) for key, value in wanted.items())
     attrs = getattr(expr, "attrs", None)
-    if isinstance(expr, Op) or attrs is None:
+    if attrs is None:
         return not wanted
     return all(key in attrs and _plain(attrs[key]) == _plain(value) for key, value in wanted.items())
 

@@ -14,6 +14,16 @@ from heddle.support.frozen import frozen
 
 MODES = ("global_scale", "max", "percentile", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
+_ONLY = {
+    "dtype_input": "int8",
+    "dtype_weight": "int8",
+    "nbit_activation": 32,
+    "dtype_activation": "int32",
+    "round_for_shift": True,
+    "rounding": "UPWARD",
+    "partition_conversions": "disabled",
+}
+"""Settings of which there is one value."""
 
 
 class QAnnotateKind(IntEnum):
@@ -45,6 +55,9 @@ class QConfig:
     - `nbit_activation`, `dtype_activation`: of sums of products.
     - `debug_enabled_ops`: names of operators of which products are quantised; None for all.
     - `calibrate_chunk_by`: inputs of how many products are kept at a time; -1 for all.
+
+    `dtype_*`, `nbit_activation`, `round_for_shift`, `rounding` and `partition_conversions` have one value
+    each: factors are bytes, products are rescaled as floats and conversions stay where they are.
     """
 
     nbit_input: int = 8
@@ -60,7 +73,10 @@ class QConfig:
     skip_conv_layers: Sequence[int] | None = (0,)
     do_simulation: bool = False
     debug_enabled_ops: Sequence[str] | None = None
+    round_for_shift: bool = True
+    rounding: str = "UPWARD"
     calibrate_chunk_by: int = -1
+    partition_conversions: str = "disabled"
     _tokens: list[Token[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -72,12 +88,9 @@ class QConfig:
         for what in ("nbit_input", "nbit_weight"):
             if not 2 <= getattr(self, what) <= 8:
                 raise UsageError(Q0101, f"{what} is 2 to 8, got {getattr(self, what)}")
-        for what in ("dtype_input", "dtype_weight"):
-            if getattr(self, what) != "int8":
-                raise UsageError(Q0101, f"{what} is int8, got {getattr(self, what)!r}")
-        if (self.nbit_activation, self.dtype_activation) != (32, "int32"):
-            given = self.nbit_activation, self.dtype_activation
-            raise UsageError(Q0101, f"sums are of 32 bits and int32, got {given}")
+        for what, only in _ONLY.items():
+            if getattr(self, what) != only:
+                raise UsageError(Q0101, f"{what} is {only!r} here, got {getattr(self, what)!r}")
 
     def get_nbit_by_kind(self, kind: int) -> int:
         """The bits of tensors of a kind. Raises: UsageError Q0101 for one that has none."""

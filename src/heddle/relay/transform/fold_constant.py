@@ -13,6 +13,7 @@ from heddle.ir.expr import Constant, Function, Tuple, TupleGetItem
 from heddle.ir.module import IRModule
 from heddle.relay.builders import const
 from heddle.relay.interpreter import RelayInterpreter
+from heddle.relay.op import find
 from heddle.relay.transform.rewriting import TypedPass, is_call, is_pure_operator, rewrite_nodes, sizes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import HeddleError
@@ -30,9 +31,9 @@ class FoldConstant(TypedPass):
 
         add(%x, 6f)
 
-    Calls that an effect has stay, as do results of more bytes than the limit `fold_bytes` and calls that an
-    operator refuses. The sizes of a tensor whose type has them are known. With `fold_qnn` false, operators of
-    `qnn` stay.
+    Calls that have an effect stay, as do annotations (`on_device`, `device_copy`, `stop_fusion`), results of
+    more bytes than the limit `fold_bytes` and calls that an operator refuses. The sizes of a tensor are known
+    where its type has them. With `fold_qnn` false, operators of `qnn` stay.
     """
 
     fold_qnn: bool = False
@@ -64,7 +65,9 @@ class Folder:
             return new
         if is_call(new, "shape_of", "ndarray_size"):
             return self._sizes(old, new)
-        is_allowed = self._fold_qnn or not new.op.name.startswith("qnn.")
+        known = find(new.op.name)
+        is_annotation = known is not None and known[1].is_annotation
+        is_allowed = not is_annotation and (self._fold_qnn or not new.op.name.startswith("qnn."))
         if not is_allowed or not is_pure_operator(new.op) or not all(map(_is_known, new.args)):
             return new
         return self._value(old, new)

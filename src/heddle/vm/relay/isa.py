@@ -36,6 +36,8 @@ _NUM_DIMS = Operand("num_dims", Kind.COUNT, "number of sizes", counts="dims")
 _DIMS = Operand("dims", Kind.NUMBER, "sizes", is_list=True, least=0)
 _PACKED = Operand("packed", Kind.CALLEE, "row of a packed function", rows=(FuncKind.PACKED,))
 _GIVEN = (VOID, VM_STATE)
+_SPECS: list[Spec] = []
+"""The instructions that are stated below, in the order of their opcodes."""
 
 
 def _spec(
@@ -43,7 +45,9 @@ def _spec(
 ) -> Spec:
     fields = (operand for operand in operands if operand.kind is not Kind.COUNT)
     shown = (f"[{{{field.name}}}]" if field.is_list else f"{{{field.name}}}" for field in fields)
-    return Spec(mnemonic, opcode, operands, effects, semantics, text, ("emit", f'"{mnemonic}"', *shown))
+    made = Spec(mnemonic, opcode, operands, effects, semantics, text, ("emit", f'"{mnemonic}"', *shown))
+    _SPECS.append(made)
+    return made
 
 
 MOVE = _spec(
@@ -253,30 +257,7 @@ RELAY = InstructionSet(
     "relay",
     "The Relay machine",
     __doc__,
-    (
-        MOVE,
-        RET,
-        INVOKE,
-        INVOKE_CLOSURE,
-        INVOKE_PACKED,
-        ALLOC_TENSOR,
-        ALLOC_TENSOR_REG,
-        ALLOC_ADT,
-        ALLOC_CLOSURE,
-        GET_FIELD,
-        IF,
-        LOAD_CONST,
-        GOTO,
-        GET_TAG,
-        LOAD_CONSTI,
-        FATAL,
-        ALLOC_STORAGE,
-        SHAPE_OF,
-        RESHAPE_TENSOR,
-        DEVICE_COPY,
-        KILL_REGISTER,
-        CALL_PACKED,
-    ),
+    tuple(_SPECS),
     special={VOID: "void", VM_STATE: "vm"},
     arg_kinds=(),
     register_text="${}",
