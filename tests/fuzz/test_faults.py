@@ -25,6 +25,7 @@ def test_files_survive_faults_of_the_system(sample: str) -> None:
 SCARCE = {
     "python": ("--most", "6", "import-python", "link-python", "run-compiled-python", "run-bytecode-python"),
     "native": ("--most", "20", "run-compiled-native"),
+    "recursion": ("--most", "6", "run-recursive-compiled-native", "run-recursive-relay-native"),
 }
 
 
