@@ -24,8 +24,8 @@ def fusion_kind(record: OpDef, alias: OpAlias) -> OpPattern:
     """The kind of what a dialect calls an operator.
 
     That of the record. Where the record only finishes what its first input is computed to (a cast, say), or
-    the operator is an expression of others, nothing is known, and it is opaque. An expression around a call of
-    the record of the same name (a pool whose result is moved to another layout) is of that record's kind.
+    the operator is an expression of others, nothing is known, and it is opaque. An expression around a call
+    of the record of the same name (a pool whose result is moved to another layout) is of that record's kind.
     """
     if alias.expression is not None and alias.name.rsplit(".", 1)[-1] != record.name.rsplit(".", 1)[-1]:
         return OpPattern.OPAQUE
