@@ -222,8 +222,9 @@ def _np_ensured(attrs: Any, x: Any, shape: Any) -> Any:
 
 
 def _decompose_ensured(builder: Any, call: Call) -> Any:
-    x, shape = call.args
-    return builder.match_cast(x, TensorType(type_of(shape).values, x.ty.dtype, x.ty.vdevice), "ensured")
+    x, known = call.args[0], type_of(call.args[1])
+    assert isinstance(known, ShapeType)
+    return builder.match_cast(x, TensorType(known.values, x.ty.dtype, x.ty.vdevice), "ensured")
 
 
 def _declare_ensure_shape() -> None:

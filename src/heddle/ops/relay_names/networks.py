@@ -174,7 +174,7 @@ def _convolutions() -> Rows:
 def _pooled(record: str, output_size: Any = None) -> Any:
     """A pool, whose result is moved to `out_layout`."""
 
-    def pooled(given: Given) -> Expr:
+    def pooled(given: Given) -> Any:
         own = {name: value for name, value in given.items() if name not in ("data", "out_layout")}
         if output_size is not None:
             own["output_size"] = output_size(given)
