@@ -209,16 +209,17 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.op": _OP_ATTRS,
     "heddle.relay.op.op": {**_OP_ATTRS, "heddle.relay.op": "get"},
     "heddle.relay.adt": {
-        "heddle.relay.nodes": (
-            "Clause Match Pattern PatternConstructor PatternTuple PatternVar PatternWildcard"
-        ),
+        "heddle.relay.builders": "PatternConstructor PatternTuple",
+        "heddle.relay.nodes": "Clause Match Pattern PatternVar PatternWildcard",
         "heddle.ir.type_data": "Constructor TypeData",
     },
     "heddle.relay.expr": {
         **_WITH_FIELDS,
-        "heddle.relay.builders": "Function TupleWrapper Var bind const var",
-        "heddle.ir.expr": "Call Constant Expr ExprWithOp=Expr GlobalVar If Tuple TupleGetItem",
-        "heddle.relay.nodes": "Let RefCreate RefRead RefWrite",
+        "heddle.relay.builders": (
+            "Call Constant Function If Let RefCreate RefRead RefWrite Tuple TupleGetItem TupleWrapper Var "
+            "bind const var"
+        ),
+        "heddle.ir.expr": "Expr ExprWithOp=Expr GlobalVar",
     },
     "heddle.relay.function": {"heddle.relay.builders": "Function"},
     "heddle.relay.ty": {
@@ -256,7 +257,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.transform.gradient": "gradient",
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
-        "heddle.relay.transform.to_cps": "ToCPS=to_cps to_cps un_cps",
+        "heddle.relay.transform.to_cps": "ToCPS to_cps un_cps",
     },
     "heddle.relay.quantize": {},
     "heddle.relay.qnn": {},

@@ -147,7 +147,8 @@ class PassContext:
             instrument.exit_pass_ctx()
 
     def allows(self, info: PassInfo) -> bool:
-        """Whether a pass runs: it is required, or it is neither disabled nor above `opt_level`."""
+        """Whether a pass runs in a sequence: it is required, or it is neither disabled nor above `opt_level`.
+        One that is called by itself runs whatever its level is."""
         if info.name in self.required_pass:
             return True
         return info.name not in self.disabled_pass and self.opt_level >= info.opt_level
@@ -241,8 +242,8 @@ _WRAP = "IRModule.from_expr(func) makes a module of a function"
 
 
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
-    """Run one pass under the filter and the instruments of the context. The instruments learn whether it is
-    Heddle's own.
+    """Run one pass under the instruments of the context, unless they or the context turn it off by name. Its
+    level does not matter: that is what a sequence asks. The instruments learn whether it is Heddle's own.
 
     Raises: InternalError I0501 if one of Heddle's passes raises anything but a HeddleError; the message names
     a bundle with the program before the pass and the traceback. UsageError I0506 if a user's pass does, or
@@ -254,7 +255,9 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     info = replace(step.info, is_ours=step.is_ours)
     instruments = (*ctx.instruments, *(watcher for _, watcher in WATCHERS.items()))
     required = info.name in ctx.required_pass
-    if not ctx.allows(info) or not (required or all(i.should_run(mod, info) for i in instruments)):
+    if not required and (
+        info.name in ctx.disabled_pass or not all(i.should_run(mod, info) for i in instruments)
+    ):
         return mod
     for instrument in instruments:
         instrument.run_before_pass(mod, info)
@@ -325,7 +328,8 @@ class Sequential(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         for step in self.passes:
-            mod = run_pass(step, mod, ctx)
+            if ctx.allows(step.info):
+                mod = run_pass(step, mod, ctx)
         return mod
 
     def __call__(self, mod: IRModule) -> IRModule:

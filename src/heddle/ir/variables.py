@@ -6,9 +6,13 @@ it is free where no node of the expression does.
 
 from __future__ import annotations
 
+from typing import Any
+
 from heddle.ir.expr import Var
 from heddle.ir.node import Node
+from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type, TypeVar
+from heddle.ir.visitor import walk_distinct
 
 
 def defined_and_used(*roots: Node) -> tuple[dict[Node, None], dict[Node, None]]:
@@ -53,17 +57,30 @@ def free_vars(expr: Node) -> tuple[Var, ...]:
     return tuple(node for node in found if isinstance(node, Var) and node not in defined)
 
 
-def all_type_vars(node: Node) -> tuple[Type, ...]:
-    """Every variable for types."""
-    return tuple(found for found in defined_and_used(node)[1] if isinstance(found, TypeVar))
+def all_type_vars(expr: Node, mod: Any = None) -> tuple[Type, ...]:
+    """Every variable for types; with the module that defines them, also those of the data types whose
+    constructors are used."""
+    return tuple(found for found in _types_in(expr, mod)[1] if isinstance(found, TypeVar))
 
 
-def bound_type_vars(node: Node) -> tuple[Type, ...]:
-    """The variables for types that functions and function types define."""
-    return tuple(found for found in defined_and_used(node)[0] if isinstance(found, TypeVar))
+def bound_type_vars(expr: Node, mod: Any = None) -> tuple[Type, ...]:
+    """The variables for types that functions and function types define; with a module, also data types."""
+    return tuple(found for found in _types_in(expr, mod)[0] if isinstance(found, TypeVar))
 
 
-def free_type_vars(node: Node) -> tuple[Type, ...]:
+def free_type_vars(expr: Node, mod: Any = None) -> tuple[Type, ...]:
     """The variables for types that are used and not defined."""
-    defined, found = defined_and_used(node)
+    defined, found = _types_in(expr, mod)
     return tuple(item for item in found if isinstance(item, TypeVar) and item not in defined)
+
+
+def _types_in(expr: Node, mod: Any) -> tuple[dict[Node, None], dict[Node, None]]:
+    """As `defined_and_used`. Raises: MissingNameError I0305 for a data type that the module lacks."""
+    defined, found = defined_and_used(expr)
+    if mod is not None:
+        for node in walk_distinct(expr):
+            if isinstance(node, Constructor):
+                own = dict.fromkeys(mod.type_definition(node.belong_to).type_vars)
+                defined |= own
+                found |= own
+    return defined, found

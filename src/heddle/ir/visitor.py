@@ -139,10 +139,10 @@ def nodes_as_text(node: Node) -> int:
     return counts[id(node)]
 
 
-def post_order_visit(node: Node, function: Callable[[Any], None]) -> None:
-    """Call `function` once for each distinct node at or below, children first."""
-    for each in post_order(node, children):
-        function(each)
+def post_order_visit(expr: Node, fvisit: Callable[[Any], None]) -> None:
+    """Call `fvisit` once for each distinct node at or below, children first."""
+    for each in post_order(expr, children):
+        fvisit(each)
 
 
 def rebuild(node: Node, change: Callable[[Any, Any], Any]) -> Any:

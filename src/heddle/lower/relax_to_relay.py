@@ -36,7 +36,6 @@ from heddle.lower.relay_forms import FORMS
 from heddle.lower.relay_operators import as_relay_call
 from heddle.lower.relay_outline import kept_functions, speaks, with_parts_outlined
 from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.relay.builders import Function as RelayFunction
 from heddle.relay.builders import const
 from heddle.relay.expand import without_symbols
 from heddle.relay.op import relay_call
@@ -96,7 +95,7 @@ class _Maker:
             self.bound(param, self.tied(made, type_of(param)))
             params.append(made)
         body = self.sequence(func.body)
-        return RelayFunction(params, body, span=func.span)
+        return Function(tuple(params), body, dialect="relay", span=func.span)
 
     def bound(self, var: Var, expr: Expr) -> None:
         """Note what stands for a variable, and the sizes that it tells."""

@@ -1,13 +1,24 @@
 """The relay dialect: functional programs with lets, closures, data types, matching, references and
 polymorphism."""
 
-from heddle.ir.expr import Call, Constant, Expr, GlobalVar, If, Tuple, TupleGetItem
+from heddle.ir.expr import Expr, GlobalVar
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData, TypeKind
 from heddle.ir.types import TupleType, Type, TypeVar
 from heddle.relay.builders import (
+    Call,
+    Constant,
     Function,
     FuncType,
+    If,
+    Let,
+    PatternConstructor,
+    PatternTuple,
+    RefCreate,
+    RefRead,
+    RefWrite,
     TensorType,
+    Tuple,
+    TupleGetItem,
     TupleWrapper,
     Var,
     bind,
@@ -21,17 +32,11 @@ from heddle.relay.nodes import AnyDim as Any
 from heddle.relay.nodes import (
     Clause,
     IncompleteType,
-    Let,
     Match,
     Pattern,
-    PatternConstructor,
-    PatternTuple,
     PatternVar,
     PatternWildcard,
-    RefCreate,
-    RefRead,
     RefType,
-    RefWrite,
     TypeRelation,
 )
 from heddle.relay.scope_builder import ScopeBuilder

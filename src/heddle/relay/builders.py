@@ -8,16 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from heddle.graph.types import TensorType as GraphTensorType
-from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Constant, Expr, TupleGetItem
-from heddle.ir.expr import Function as CoreFunction
-from heddle.ir.expr import Tuple as TupleExpr
-from heddle.ir.expr import Var as CoreVar
+from heddle.ir import expr as ir
+from heddle.ir import types
+from heddle.ir.expr import Expr
 from heddle.ir.node import Node, replace
-from heddle.ir.types import FuncType as CoreFuncType
+from heddle.ir.stands import Stands, Takes
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import rebuild
+from heddle.relay import nodes
 from heddle.relay.codes import Q0101, Q0102, Q0104
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor
@@ -25,19 +24,7 @@ from heddle.support.diagnostics import IRTypeError, TrapIndexError, UsageError
 from heddle.support.span import Span, ambient_span
 
 
-class _Stands(type):
-    """A class whose instances are those of a shared class: it differs in the order of arguments alone."""
-
-    stands_for: type
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.stands_for)
-
-    def __getattr__(cls, name: str) -> Any:
-        return getattr(cls.stands_for, name)
-
-
-class TensorType(metaclass=_Stands):
+class TensorType(metaclass=Stands):
     """`TensorType((n, 4), dtype="float32")`; a dimension may be `Any()`."""
 
     stands_for: ClassVar[type] = GraphTensorType
@@ -46,57 +33,69 @@ class TensorType(metaclass=_Stands):
         return GraphTensorType(tuple(shape), DataType(dtype))
 
 
-class FuncType(metaclass=_Stands):
+class FuncType(
+    Takes,
+    node=types.FuncType,
+    takes="arg_types=params ret_type=ret type_params? type_constraints?",
+):
     """`FuncType(arg_types, ret_type, type_params=None, type_constraints=None)`."""
 
-    stands_for: ClassVar[type] = CoreFuncType
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        arg_types: Sequence[Type],
-        ret_type: Type,
-        type_params: Sequence[Type] | None = None,
-        type_constraints: Sequence[Type] | None = None,
-    ) -> CoreFuncType:
-        return CoreFuncType(
-            tuple(arg_types), ret_type, True, tuple(type_params or ()), tuple(type_constraints or ())
-        )
-
-
-class Var(metaclass=_Stands):
+class Var(Takes, node=ir.Var, takes="name_hint type_annotation?=ty", dialect="relay"):
     """`Var(name_hint, type_annotation=None)`: a variable of Relay."""
 
-    stands_for: ClassVar[type] = CoreVar
 
-    def __new__(  # type: ignore[misc]
-        cls, name_hint: str, type_annotation: Type | None = None, span: Span | None = None
-    ) -> CoreVar:
-        return CoreVar(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
-
-
-class Function(metaclass=_Stands):
+class Function(
+    Takes,
+    node=ir.Function,
+    takes="params body ret_type?=ret_ty type_params? attrs?",
+    dialect="relay",
+):
     """`Function(params, body, ret_type=None, type_params=None, attrs=None)`."""
 
-    stands_for: ClassVar[type] = CoreFunction
 
-    def __new__(  # type: ignore[misc]
-        cls,
-        params: Sequence[CoreVar],
-        body: Expr,
-        ret_type: Type | None = None,
-        type_params: Sequence[Type] | None = None,
-        attrs: Mapping[str, Any] | None = None,
-        span: Span | None = None,
-    ) -> CoreFunction:
-        return CoreFunction(
-            tuple(params),
-            body,
-            ret_type,
-            attrs=attrs_of(attrs),
-            type_params=tuple(type_params or ()),
-            dialect="relay",
-            span=span or ambient_span(),
-        )
+class Call(Takes, node=ir.Call, takes="op args attrs? type_args?=ty_args"):
+    """`Call(op, args, attrs=None, type_args=None)`."""
+
+
+class Constant(Takes, node=ir.Constant, takes="data"):
+    """`Constant(data)`."""
+
+
+class If(Takes, node=ir.If, takes="cond true_branch false_branch"):
+    """`If(cond, true_branch, false_branch)`."""
+
+
+class Let(Takes, node=nodes.Let, takes="variable=var value body"):
+    """`Let(variable, value, body)`."""
+
+
+class RefCreate(Takes, node=nodes.RefCreate, takes="value"):
+    """`RefCreate(value)`."""
+
+
+class RefRead(Takes, node=nodes.RefRead, takes="ref"):
+    """`RefRead(ref)`."""
+
+
+class RefWrite(Takes, node=nodes.RefWrite, takes="ref value"):
+    """`RefWrite(ref, value)`."""
+
+
+class Tuple(Takes, node=ir.Tuple, takes="fields"):
+    """`Tuple(fields)`."""
+
+
+class TupleGetItem(Takes, node=ir.TupleGetItem, takes="tuple_value index"):
+    """`TupleGetItem(tuple_value, index)`."""
+
+
+class PatternConstructor(Takes, node=nodes.PatternConstructor, takes="constructor patterns?"):
+    """`PatternConstructor(constructor, patterns=None)`."""
+
+
+class PatternTuple(Takes, node=nodes.PatternTuple, takes="patterns?"):
+    """`PatternTuple(patterns=None)`."""
 
 
 def scalar_type(dtype: str) -> GraphTensorType:
@@ -110,7 +109,7 @@ def var(
     shape: Sequence[Any] | None = None,
     dtype: str = "float32",
     span: Span | None = None,
-) -> CoreVar:
+) -> ir.Var:
     """A variable of a type, of the tensor type of `shape` and `dtype`, or of a type that inference finds. A
     type that is a string is that of a scalar.
 
@@ -124,20 +123,20 @@ def var(
         type_annotation = TensorType(shape, dtype)
     elif isinstance(type_annotation, str):
         type_annotation = scalar_type(type_annotation)
-    return CoreVar(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
+    return ir.Var(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
 
 
 _NARROWED = {"int64": "int32", "float64": "float32"}
 
 
-def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Constant:
+def const(value: Any, dtype: str | None = None, span: Span | None = None) -> ir.Constant:
     """A constant of a number, list, array or tensor. Without `dtype`, int64 becomes int32 and float64
     float32.
 
     Raises: UsageError Q0101 for any other value.
     """
     if isinstance(value, Tensor) and dtype is None:
-        return Constant(value, span=span or ambient_span())
+        return ir.Constant(value, span=span or ambient_span())
     if isinstance(value, Tensor):
         value = value.numpy()
     if not isinstance(value, (bool, int, float, list, np.ndarray, np.generic)):
@@ -151,7 +150,7 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> Con
     wanted = dtype or _NARROWED.get(str(array.dtype))
     if wanted is not None:
         array = array.astype(DataType(wanted).numpy())
-    return Constant(tensor(array, dtype=wanted) if wanted else tensor(array), span=span or ambient_span())
+    return ir.Constant(tensor(array, dtype=wanted) if wanted else tensor(array), span=span or ambient_span())
 
 
 class TupleWrapper:
@@ -164,22 +163,24 @@ class TupleWrapper:
         """The expression of tuple type itself."""
         return self.tuple_value
 
-    astext = property(lambda self: self.tuple_value.astext)
+    def astext(self, *args: Any, **kwargs: Any) -> str:
+        """As that of the expression."""
+        return self.tuple_value.astext(*args, **kwargs)
 
     def astype(self, _: str) -> Expr:
         """Raises: IRTypeError Q0102 always: the fields have types of their own."""
         raise IRTypeError(Q0102, "astype of a tuple", help="convert its fields")
 
-    def __getitem__(self, index: int) -> TupleGetItem:
+    def __getitem__(self, index: int) -> ir.TupleGetItem:
         """Raises: TrapIndexError (an IndexError) Q0104 past the end."""
         if not 0 <= index < self.size:
             raise TrapIndexError(Q0104, f"the tuple has {self.size} fields, got index {index}")
-        return TupleGetItem(self.tuple_value, index)
+        return ir.TupleGetItem(self.tuple_value, index)
 
     def __len__(self) -> int:
         return self.size
 
-    def __iter__(self) -> Iterator[TupleGetItem]:
+    def __iter__(self) -> Iterator[ir.TupleGetItem]:
         return (self[index] for index in range(self.size))
 
     def __repr__(self) -> str:
@@ -196,14 +197,14 @@ def as_expr(value: Any) -> Expr:
     if isinstance(value, TupleWrapper):
         return value.tuple_value
     if isinstance(value, (list, tuple)):
-        return TupleExpr(tuple(as_expr(item) for item in value))
+        return ir.Tuple(tuple(as_expr(item) for item in value))
     return const(value)
 
 
 def bind(expr: Node, binds: Mapping[Any, Any]) -> Any:
     """The expression with variables, of values or of types, replaced. A parameter of the outermost function
     that is replaced is none any more; variables that come in with the replacements become parameters."""
-    if not isinstance(expr, CoreFunction):
+    if not isinstance(expr, ir.Function):
         return replace_vars(expr, binds)
     kept = tuple(param for param in expr.params if param not in binds)
     made = replace(
@@ -232,5 +233,5 @@ def replace_vars(node: Any, binds: Mapping[Any, Any]) -> Any:
 
 def without_type(node: Any) -> Any:
     """An expression before inference; a variable's type is part of it."""
-    has_type = isinstance(node, Expr) and "ty" in node.init_names and not isinstance(node, CoreVar)
+    has_type = isinstance(node, Expr) and "ty" in node.init_names and not isinstance(node, ir.Var)
     return replace(node, ty=None) if has_type and node.ty is not None else node

@@ -12,23 +12,23 @@ from heddle.relay.text_values import type_text
 from heddle.support.diagnostics import IRTypeError
 
 
-def check_kind(ty: Type, mod: IRModule | None = None) -> TypeKind:
+def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     """The kind of a type. Raises: IRTypeError Q0306 where its parts have wrong kinds, MissingNameError I0305
     for a data type that the module lacks."""
-    if isinstance(ty, (TypeVar, GlobalTypeVar, IncompleteType)):
-        return TypeKind(ty.kind)
-    if isinstance(ty, TupleType):
-        _need_types(ty.fields, mod, "a field of a tuple")
-    elif isinstance(ty, FuncType):
-        _need_types((*ty.arg_types, ty.ret), mod, "an argument or result of a function")
-    elif isinstance(ty, RefType):
-        _need_types((ty.value,), mod, "what a reference refers to")
-    elif isinstance(ty, TypeCall):
-        _check_call(ty, mod)
-    elif isinstance(ty, TypeRelation):
+    if isinstance(t, (TypeVar, GlobalTypeVar, IncompleteType)):
+        return TypeKind(t.kind)
+    if isinstance(t, TupleType):
+        _need_types(t.fields, mod, "a field of a tuple")
+    elif isinstance(t, FuncType):
+        _need_types((*t.arg_types, t.ret), mod, "an argument or result of a function")
+    elif isinstance(t, RefType):
+        _need_types((t.value,), mod, "what a reference refers to")
+    elif isinstance(t, TypeCall):
+        _check_call(t, mod)
+    elif isinstance(t, TypeRelation):
         return TypeKind.Constraint
-    elif not isinstance(ty, TensorType):
-        raise IRTypeError(Q0306, f"{type_text(ty)} is no type of Relay values", span=ty.span)
+    elif not isinstance(t, TensorType):
+        raise IRTypeError(Q0306, f"{type_text(t)} is no type of Relay values", span=t.span)
     return TypeKind.Type
 
 

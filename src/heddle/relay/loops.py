@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.ir.expr import Expr, If, Tuple, Var
-from heddle.relay.builders import Function, as_expr
+from heddle.ir.expr import Expr, Function, If, Tuple, Var
+from heddle.relay.builders import as_expr
 from heddle.relay.nodes import Let
 
 
@@ -24,4 +24,4 @@ def while_loop(
     fresh = tuple(loop_vars)
     following = [as_expr(value) for value in loop_bodies(*fresh)]
     body = If(as_expr(cond(*fresh)), loop(*following), Tuple(fresh))
-    return Let(loop, Function(fresh, body), loop)
+    return Let(loop, Function(fresh, body, dialect="relay"), loop)

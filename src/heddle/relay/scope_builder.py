@@ -9,7 +9,8 @@ from typing import Any
 
 from heddle.ir.expr import Expr, If, Var
 from heddle.ir.types import Type
-from heddle.relay.builders import as_expr, var
+from heddle.relay.builders import as_expr
+from heddle.relay.builders import var as new_var
 from heddle.relay.codes import Q0101, Q0103
 from heddle.relay.nodes import Let
 from heddle.support.diagnostics import Trap, UsageError
@@ -56,16 +57,11 @@ class ScopeBuilder:
     def __init__(self) -> None:
         self._scopes = [_Scope()]
 
-    def let(self, name: Var | str | tuple[str, Type], value: Any) -> Var:
+    def let(self, var: Var | str | tuple[str, Type], value: Any) -> Var:
         """Bind a value: to a variable, or to a new one of this name, and type if it is given."""
-        if isinstance(name, tuple):
-            made = var(*name)
-        elif isinstance(name, str):
-            made = var(name)
-        elif isinstance(name, Var):
-            made = name
-        else:
-            raise UsageError(Q0101, f"let takes a variable or a name, got {type(name).__name__}")
+        if not isinstance(var, (tuple, str, Var)):
+            raise UsageError(Q0101, f"let takes a variable or a name, got {type(var).__name__}")
+        made = var if isinstance(var, Var) else new_var(var) if isinstance(var, str) else new_var(*var)
         self._open("let")
         self._scopes[-1].lets.append((made, as_expr(value)))
         return made

@@ -9,11 +9,11 @@ from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import IntImm
 
 
-def is_dynamic(ty: Type) -> bool:
+def is_dynamic(tensor_type: Type) -> bool:
     """Whether a dimension in the type is not a number."""
     return any(
         isinstance(node, TensorType) and not all(isinstance(dim, IntImm) for dim in node.dims or ())
-        for node in walk_distinct(ty)
+        for node in walk_distinct(tensor_type)
     )
 
 

@@ -40,9 +40,9 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
     return writer.bytes()
 
 
-def load_param_dict(data: bytes | bytearray | memoryview) -> dict[str, Tensor]:
+def load_param_dict(param_bytes: bytes | bytearray | memoryview) -> dict[str, Tensor]:
     """Read the bytes that `save_param_dict` wrote. Raises: FormatError F0106."""
-    reader = Reader(memoryview(data), "parameters")
+    reader = Reader(memoryview(param_bytes), "parameters")
     if (reader.u64(), reader.u64()) != (_LIST_MAGIC, 0):
         raise reader.fail("Invalid parameters file format: they begin with another number")
     names = reader.texts()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import heddle
-from heddle.relay.op import RelayWord, find, lookup
+from heddle.relay.op import find, lookup
 from heddle.support.diagnostics import HeddleError
 
 LINES = Path(__file__).with_name("names.txt").read_text().splitlines()[1:]
@@ -38,9 +38,9 @@ def _literal(value: ast.expr) -> Any:
         return ...
 
 
-def _parts() -> Iterator[tuple[str, list[tuple[str, Any]] | None]]:
+def _parts(lines: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, Any]] | None]]:
     """Each name of Python's with parameters and defaults; `...` where there is no default."""
-    for line in PYTHON:
+    for line in lines:
         name, bracket, _ = line.partition("(")
         if not bracket:
             yield name, None
@@ -53,7 +53,7 @@ def _parts() -> Iterator[tuple[str, list[tuple[str, Any]] | None]]:
         yield name, list(zip(names, defaults, strict=True))
 
 
-PARTS = dict(_parts())
+PARTS = dict(_parts(PYTHON))
 
 
 def test_names_resolve() -> None:
@@ -71,18 +71,95 @@ def _is_there(name: str) -> bool:
     return True
 
 
-WORDS = [name for name in PARTS if _is_there(name) and isinstance(resolve(name), RelayWord)]
+LEAVES = "leaves of the visitors share one method, which is called with the node alone"
+OTHER_PARAMETERS = {
+    "relay.quantize.QConfig.__init__": "settings by name, where TVM has the address of an object",
+    **{
+        f"relay.{visitor}.visit_{leaf}": LEAVES
+        for visitor in ("ExprVisitor", "ExprMutator")
+        for leaf in ("constant", "constructor", "global_id", "global_var", "op", "var")
+        if (visitor, leaf) != ("ExprVisitor", "global_id")
+    },
+}
+"""Callables with parameters of their own, and why."""
+TYPES = (
+    "relay.TensorType(shape, dtype='float32')",
+    "relay.TupleType(fields)",
+    "relay.FuncType(arg_types, ret_type, type_params=None, type_constraints=None)",
+    "relay.RefType(value)",
+    "relay.IncompleteType(kind=0)",
+    "relay.TypeVar(name_hint, kind=0)",
+    "relay.GlobalTypeVar(name_hint, kind=5)",
+    "relay.TypeCall(func, args)",
+    "relay.TypeRelation(func, args, num_inputs, attrs)",
+    "relay.TypeData(header, type_vars, constructors)",
+    "relay.Constructor(name_hint, inputs, belong_to)",
+    "relay.GlobalVar(name_hint)",
+)
+CALLED = {name: wanted for name, wanted in _parts(PYTHON) if wanted is not None and _is_there(name)}
+CALLED |= {name: wanted for name, wanted in _parts(TYPES) if wanted is not None}
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_functions_take_these_parameters(name: str) -> None:
-    """In this order and with these defaults; more optional ones may follow."""
-    wanted, found = PARTS[name], list(inspect.signature(resolve(name)).parameters.values())
-    assert wanted is not None
-    assert [spec.name for spec in found[: len(wanted)]] == [parameter for parameter, _ in wanted]
-    for spec, (parameter, default) in zip(found, wanted, strict=False):
+@pytest.mark.parametrize("name", [name for name in CALLED if name not in OTHER_PARAMETERS])
+def test_callables_take_these_parameters(name: str) -> None:
+    """In this order, under these names and with these defaults; more optional ones may follow."""
+    wanted, found = CALLED[name], resolve(name.removesuffix(".__init__"))
+    if not callable(found):
+        assert [parameter for parameter, _ in wanted] == ["self"] and inspect.isdatadescriptor(found)
+        return
+    given = list(inspect.signature(found).parameters.values())
+    if wanted[:1] == [("self", ...)]:
+        wanted = wanted[1:]
+        given = given if isinstance(found, type) or inspect.ismethod(found) else given[1:]
+    assert len(given) >= len(wanted)
+    for spec, (parameter, default) in zip(given, wanted, strict=False):
+        assert parameter in (spec.name, "_") and spec.kind is spec.POSITIONAL_OR_KEYWORD
         assert default is ... or _plain(spec.default) == _plain(default), parameter
-    assert all(spec.default is not spec.empty for spec in found[len(wanted) :])
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    further = [spec for spec in given[len(wanted) :] if spec.kind not in variadic]
+    assert all(spec.default is not spec.empty for spec in further)
+
+
+def test_what_has_other_parameters_is_there() -> None:
+    assert OTHER_PARAMETERS.keys() <= CALLED.keys()
+
+
+def test_nodes_take_the_words_of_tvm() -> None:
+    """Spans in place, `None` for what may be left out; classes answer for the nodes they make."""
+    relay = heddle.relay
+    x = relay.var("x", shape=(2,))
+    span = relay.parse_expr("free_var %y: float32; %y").span
+    call = relay.Call(op=relay.exp(x).op, args=[x], attrs=None, type_args=[x.ty], span=span)
+    assert call.type_args == (x.ty,) and call.span is span and len(call.attrs) == 0
+    made = [
+        relay.Let(variable=x, value=call, body=x, span=span),
+        relay.Let(x, call, x, span),
+        relay.If(cond=x, true_branch=x, false_branch=x, span=span),
+        relay.If(x, x, x, span),
+        relay.Tuple([x, x], span),
+        relay.TupleGetItem(tuple_value=x, index=1, span=span),
+        relay.Constant(relay.const(1).data, span),
+        relay.RefCreate(x, span),
+        relay.RefRead(x, span),
+        relay.RefWrite(x, x, span),
+        relay.Function([x], x, None, None, None, span),
+    ]
+    assert all(node.span is span and getattr(node, "ty", None) is None for node in made)
+    assert made[0].var is x and isinstance(made[0], relay.Let) and not isinstance(x, relay.Let)
+    assert {relay.Let: "let", relay.If: "if"}[type(made[2])] == "if"
+    assert relay.PatternTuple().patterns == relay.PatternTuple(patterns=None).patterns == ()
+    with pytest.raises(TypeError, match=r"If\(cond, true_branch, false_branch, span=None\): missing"):
+        relay.If(x, x)
+
+
+def test_type_variables_of_data_types_need_the_module() -> None:
+    relay = heddle.relay
+    mod = relay.prelude.Prelude().mod
+    _, cons, _ = mod.get_type("List")
+    (own,) = mod.type_definitions[cons.belong_to].type_vars
+    analysis = relay.analysis
+    assert analysis.all_type_vars(cons) == () and analysis.all_type_vars(cons, mod=mod) == (own,)
+    assert analysis.bound_type_vars(cons, mod) == (own,) and analysis.free_type_vars(expr=cons, mod=mod) == ()
 
 
 def _plain(value: Any) -> Any:

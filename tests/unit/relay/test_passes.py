@@ -458,7 +458,32 @@ def test_parallel_operators_become_one(name: str) -> None:
     with heddle.transform.PassContext(opt_level=4):
         assert type(step)(9)(mod) is mod
     with heddle.transform.PassContext(opt_level=3):
-        assert step(mod) is mod
+        assert heddle.transform.Sequential([step])(mod) is mod
+
+
+HIGH = {
+    name: (step, before)
+    for name, (step, before, after) in GOLDEN.items()
+    if step.info.opt_level > 0 and before != after
+} | PARALLEL
+
+
+@pytest.mark.parametrize("name", HIGH)
+def test_levels_are_for_sequences(name: str) -> None:
+    """A pass that is called by itself runs below its level too; a sequence leaves it out, if it is not
+    required."""
+    step, text = HIGH[name]
+    mod = program(text)
+    with heddle.transform.PassContext(opt_level=0):
+        assert step(mod) is not mod
+        assert heddle.transform.Sequential([step])(mod) is mod
+    with heddle.transform.PassContext(opt_level=0, required_pass=[step.info.name]):
+        assert heddle.transform.Sequential([step])(mod) is not mod
+
+
+def test_fast_math_needs_no_context() -> None:
+    mod = program("def @main(%x: float32) { exp(%x) }")
+    assert "fast_exp" in str(passes.FastMath()(mod))
 
 
 def test_a_chain_is_not_parallel() -> None:
@@ -614,7 +639,8 @@ def test_users_write_passes_over_functions() -> None:
     mod = program("def @main(%x: float32) { %x }")
     assert double.info.name == "Doubler" and Scale(3.0).info.opt_level == 3
     _close(run(double(mod), np.float32(2)), np.asarray(np.float32(4)))
-    assert Scale(3.0)(mod) is mod
+    assert heddle.transform.Sequential([Scale(3.0)])(mod) is mod
+    _close(run(Scale(3.0)(mod), np.float32(2)), np.asarray(np.float32(6)))
     with relay.build_config(opt_level=3, disabled_pass=["Doubler"]):
         assert double(mod) is mod
         _close(run(Scale(3.0)(mod), np.float32(2)), np.asarray(np.float32(6)))

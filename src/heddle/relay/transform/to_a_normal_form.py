@@ -48,9 +48,9 @@ class ToANormalForm(Pass):
         return mod if same else mod.with_functions(made)
 
 
-def ToANormalFormExpr(expr: Any) -> Any:
+def ToANormalFormExpr(e: Any) -> Any:
     """An expression in A-normal form; the same object where it has that form."""
-    return formed(with_own_recursions(expr))
+    return formed(with_own_recursions(e))
 
 
 def formed(expr: Any, named: Collection[int] | None = None) -> Any:

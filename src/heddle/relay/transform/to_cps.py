@@ -25,6 +25,11 @@ from heddle.support.names import NameSupply
 from heddle.support.trampoline import Recursion, run
 
 
+def ToCPS(expr: Any, mod: IRModule | None = None) -> Function:
+    """As `to_cps`."""
+    return to_cps(expr, mod)
+
+
 def to_cps(func: Any, mod: IRModule | None = None) -> Function:
     """A function that gives its result to a function, its last parameter.
 
