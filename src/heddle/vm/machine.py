@@ -53,6 +53,7 @@ from heddle.vm.objects import VMClosure
 from heddle.vm.placement import (
     KERNEL_DEVICE_PREFIX,
     MachineMemory,
+    MachineTypeError,
     MemoryConfig,
     is_device_number,
     launcher,
@@ -119,8 +120,10 @@ class Machine(StatefulCalls, Watchable):
         if isinstance(rt_mod, VariantsModule):
             rt_mod = rt_mod.select()
         if not isinstance(rt_mod, self.executable_type):
-            raise UsageError(
-                V0303, f"expected an executable or a module with one, got {type(rt_mod).__name__}"
+            raise MachineTypeError(
+                V0303,
+                f"expected an executable or a module with one, got {type(rt_mod).__name__}",
+                help="heddle.compile, relay.vm.compile and runtime.load_module give one",
             )
         rt_mod.verify()
         register_builtins()

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from heddle.runtime.data import map_values
 from heddle.runtime.device import Device
+from heddle.runtime.function import Function
 from heddle.runtime.module import Module
 from heddle.runtime.profiling import Report
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import Benchmarked
 from heddle.support.diagnostics import TrapIndexError, TrapValueError, UsageError, did_you_mean
-from heddle.vm.callables import MachineModule
+from heddle.vm.callables import MachineModule, ProgramFunction
 from heddle.vm.codes import V0302, V0303, V0304, V0306
 from heddle.vm.given_memory import check_apart
 from heddle.vm.machine import Machine
@@ -47,8 +49,6 @@ class VirtualMachine(Machine, Benchmarked):
     def __init__(
         self, exe: Module, device: Device | Sequence[Device], memory_cfg: MemoryConfig | Any = None
     ) -> None:
-        if not isinstance(exe, Module):
-            raise MachineTypeError(V0303, f"expected an executable, got {type(exe).__name__}")
         super().__init__(exe, device, _memory_config(memory_cfg))
         self._placed: dict[tuple[int, int], Any] = {}
         self._plans: dict[str, OutputPlan] = {}
@@ -88,6 +88,12 @@ class VirtualMachine(Machine, Benchmarked):
         Linker(self, self.executable.program, row).link(target)
 
     # Calling from Python
+
+    def __getitem__(self, name: str) -> Function:
+        """A function as a callable that takes numbers, as `set_input` does. Raises: UnknownFunctionError
+        V0301."""
+        call = super().__getitem__(name).call
+        return ProgramFunction(lambda *args: call(*map(_with_tensors, args)), name)
 
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Bind one argument of the next call: `set_one_input("main", name_or_number, value)`, or by keyword.
@@ -210,9 +216,17 @@ class VirtualMachine(Machine, Benchmarked):
 class VirtualMachineProfiler(VirtualMachine):
     """A machine whose `profile` tells where the time of a call goes."""
 
-    def profile(self, *args: Any, func: str = "main", collectors: Any = None, **kwargs: Any) -> Report:
-        """Call a function and report calls, time, FLOPs and bytes, as `Watchable.profile` does. There are no
-        other `collectors`."""
+    def profile(
+        self,
+        *args: Any,
+        func: str = "main",
+        collectors: Any = None,
+        func_name: str | None = None,
+        **kwargs: Any,
+    ) -> Report:
+        """Call a function and report calls, time, FLOPs and bytes, as `Watchable.profile` does. `func_name`
+        is another word for `func`. There are no other `collectors`."""
+        func = func_name or func
         if collectors is not None:
             raise UsageError(V0303, "there are no collectors: the report counts time, FLOPs and bytes itself")
         return super().profile(func, *self._bind(func, args, kwargs))
@@ -220,6 +234,15 @@ class VirtualMachineProfiler(VirtualMachine):
 
 _MISSING = object()
 """An input that was not set."""
+
+
+def _with_tensors(arg: Any) -> Any:
+    """An argument whose numbers, alone or in data, are tensors."""
+    return arg if type(arg) is Tensor else map_values(arg, _number, Array)
+
+
+def _number(value: Any) -> Any:
+    return convert_argument(value) if isinstance(value, (int, float)) else value
 
 
 def _memory_config(given: Any) -> MemoryConfig:
