@@ -156,11 +156,11 @@ class _Compound(GraphExpr):
 
     @property
     def text_family(self) -> str:
-        """That of the first part which belongs to a dialect."""
+        """That of the first part which belongs to a dialect, else of the first which tells one."""
         for part in walk_distinct(*children(self)):
             if not isinstance(part, (_Compound, Type)) and part.text_family in DIALECT_FAMILIES:
                 return part.text_family
-        return "ir"
+        return self.operand_dialect or "ir"
 
     @property
     def operand_dialect(self) -> str:

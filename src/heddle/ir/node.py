@@ -93,6 +93,8 @@ class Node(Shown):
     )
 
     node_kind: ClassVar[str] = ""
+    text_of: ClassVar[str] = ""
+    """The family of a class that programs of one dialect alone have, where its kind does not say it."""
     identity: ClassVar[bool] = False
     opens_scope: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
@@ -127,8 +129,8 @@ class Node(Shown):
 
     @property
     def text_family(self) -> str:
-        """Whose text the node has: a key of `PRINTERS`, the first part of its kind."""
-        return self.node_kind.partition(".")[0]
+        """Whose text the node has: a key of `PRINTERS`, `text_of` or the first part of its kind."""
+        return self.text_of or self.node_kind.partition(".")[0]
 
     def script(self, **options: Any) -> str:
         """This node as text of its dialect."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 from enum import IntEnum
 from hashlib import blake2b
+from typing import ClassVar
 
 from heddle.ir.codes import I0307
 from heddle.ir.expr import Expr
@@ -35,6 +36,7 @@ class TypeKind(IntEnum):
 class GlobalTypeVar(Type):
     """The name of a data type of an IRModule; equal by name."""
 
+    text_of: ClassVar[str] = "relay"
     name_hint: str
     kind: int = label(default=TypeKind.AdtHandle)
 
@@ -52,6 +54,7 @@ class GlobalTypeVar(Type):
 class TypeCall(Type):
     """A data type, or a variable for one, applied to types."""
 
+    text_of: ClassVar[str] = "relay"
     func: Type
     args: tuple[Type, ...] = ()
 
@@ -67,6 +70,7 @@ class Constructor(Expr):
     definition. It is -1 before the type is defined.
     """
 
+    text_of: ClassVar[str] = "relay"
     name_hint: str
     inputs: tuple[Type, ...] = label()
     belong_to: GlobalTypeVar
@@ -93,6 +97,7 @@ class Constructor(Expr):
 class TypeData(Type):
     """The definition of a data type. Raises: IRTypeError I0307 for two constructors of one name."""
 
+    text_of: ClassVar[str] = "relay"
     header: GlobalTypeVar
     type_vars: tuple[TypeVar, ...] = defines()
     constructors: tuple[Constructor, ...]

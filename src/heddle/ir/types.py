@@ -81,6 +81,7 @@ class TypeVar(Type):
     """A variable for types. Two variables of one name are two variables. `kind` is one of
     `ir.type_data.TypeKind`; 0 stands for a type."""
 
+    text_of: ClassVar[str] = "relay"
     name_hint: str = label()
     kind: int = 0
 

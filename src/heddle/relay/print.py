@@ -18,6 +18,8 @@ from heddle.ir.type_data import Constructor, TypeData
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
 from heddle.relay.nodes import (
+    AnyDim,
+    Clause,
     Let,
     Match,
     Pattern,
@@ -308,8 +310,12 @@ def relay_script(
         text = printer.type_definition(node)
     elif isinstance(node, Type):
         text = printer.type(node)
+    elif isinstance(node, AnyDim):
+        text = printer.dim(node)
     elif isinstance(node, Pattern):
         text = pattern_text(node)
+    elif isinstance(node, Clause):
+        text = f"{pattern_text(node.lhs)} => {{ {printer.expression(node.rhs)} }}"
     elif isinstance(node, Expr):
         text = printer.expression(node)
     else:

@@ -49,6 +49,11 @@ class SourceSpan:
     end_line: int
     end_column: int
 
+    @property
+    def source_name(self) -> str:
+        """The name of the text, such as a file's."""
+        return self.source.name
+
     def place(self) -> str:
         """Where it begins, as "file:line:column"."""
         return f"{self.source.name}:{self.line}:{self.column}"
