@@ -356,7 +356,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.topi.index": "gather_nd one_hot take",
     },
     "heddle.arith": {},
-    "heddle.target": {},
+    "heddle.target": {"heddle.graph.virtual_device": "VirtualDevice"},
     "heddle.runtime": {
         "heddle.runtime.device": _DEVICES,
         "heddle.runtime.dtype": "DataType dtype_of",

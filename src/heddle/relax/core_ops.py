@@ -180,7 +180,7 @@ def _declare_devices() -> None:
         (Input("data"),),
         _on_target,
         "A copy of a tensor on a virtual device.",
-        attrs=(target,),
+        attrs=(target, AttrSpec("src_vdevice", "vdevice", None, "where it was; RealizeVDevice says it")),
         reference=lambda attrs, data: data,
     )
     declare_core(

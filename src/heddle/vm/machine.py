@@ -59,6 +59,7 @@ from heddle.vm.placement import (
     with_host,
 )
 from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
+from heddle.vm.program_devices import DEVICES, Place, check_devices, param_places
 from heddle.vm.stateful import StatefulCalls
 from heddle.vm.steps import (
     CLEAR,
@@ -92,7 +93,8 @@ class Machine(StatefulCalls, Watchable):
 
     `device` is one device or several. If the last one is not a CPU, a CPU is appended as host. `memory_cfg`:
     None (pooled), "naive", "pooled", or a map from device to one of them. If the executable has variants, the
-    best one for this processor is taken.
+    best one for this processor is taken. A program that names several devices needs them all, in its order;
+    arguments are moved to the devices of their parameters.
 
     Raises: FormatError F0111, F0112 for code that this processor cannot run; UsageError V0303 for invalid
     arguments (also a TypeError, ValueError or AssertionError); BytecodeError V01.. for a program that breaks
@@ -125,6 +127,8 @@ class Machine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
+        self._is_spread = DEVICES in rt_mod.metadata
+        check_devices(rt_mod.metadata, self.devices if isinstance(device, Device) else device)
         self.max_frames = current_limits().frames
         self.checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
         self.memory = MachineMemory(memory_cfg, self.checks_lifetimes)
@@ -380,10 +384,18 @@ class Machine(StatefulCalls, Watchable):
         row = self._rows.get(name)
         return (row.num_args, row.param_names) if row is not None else (0, ())
 
+    def _places(self, name: str) -> list[Place]:
+        row = self._rows.get(name)
+        return [] if row is None else param_places(self.executable.metadata, name, row.num_args)
+
     def __getitem__(self, name: str) -> Function:
         """Return a callable for a saved call or a function of the program. Raises: UnknownFunctionError V0301
         (also an AttributeError)."""
         closure = self._closure(name)
+        if self._is_spread:
+            return ProgramFunction(
+                lambda *args: closure.impl(self, *self._on_devices(name, [*map(compact, args)])), name
+            )
         if closure.direct is not None:
             return ProgramFunction(closure.direct, name)
         return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)

@@ -107,7 +107,7 @@ class VirtualMachine(Machine, Benchmarked):
                 V0306, f"function {func_name!r} has no parameter {key!r}", help=did_you_mean(str(key), names)
             )
         bound = self._inputs.setdefault(func_name, [_MISSING] * expected)
-        bound[index] = self._on_device(convert_argument(value))
+        bound[index] = self._on_device(convert_argument(value), self._places(func_name)[index])
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
         """The number of a parameter, -1 where there is none of that name."""
