@@ -149,8 +149,6 @@ class DeviceLowering(Normalizer):
         attrs: dict[str, Any] = {"dst_vdevice": device}
         if name == "hint_on_device":
             attrs["memory_scope"] = device.memory_scope
-        else:
-            attrs["src_vdevice"] = leaf.ty.vdevice
         return self.leaf(Call(Op.get(f"relax.{name}"), (leaf,), attrs_of(attrs), span=leaf.span))
 
     def _each(self, leaf: Expr, ty: TupleType, change: Any) -> Expr:

@@ -180,7 +180,16 @@ def _declare_devices() -> None:
         (Input("data"),),
         _on_target,
         "A copy of a tensor on a virtual device.",
-        attrs=(target, AttrSpec("src_vdevice", "vdevice", None, "where it was; RealizeVDevice says it")),
+        attrs=(target,),
+        reference=lambda attrs, data: data,
+    )
+    source = AttrSpec("src_vdevice", "vdevice", None, "where the tensor is; None for the first device")
+    declare_core(
+        "vm.to_device",
+        (Input("data"),),
+        _on_target,
+        "As `to_vdevice`, for machines: the types of their memory name no devices.",
+        attrs=(target, source),
         reference=lambda attrs, data: data,
     )
     declare_core(

@@ -154,7 +154,7 @@ def test_functions_are_put_on_devices() -> None:
     made = PlanDevices(heddle.cpu()).transform(mod, None)  # type: ignore[arg-type]
     assert _places(made) == ([ONE, ONE], CPU)
     wanted = plain(relay.create_executor("debug", mod).evaluate()(np.ones(2, "f"), np.ones(2, "f")))
-    vm = heddle.relax.VirtualMachine(heddle.compile(made), heddle.cpu())
+    vm = heddle.relax.VirtualMachine(heddle.compile(made), [heddle.cpu(0), heddle.cpu(1)])
     ones = heddle.tensor(np.ones(2, "float32"))
     np.testing.assert_array_equal(vm["main"](ones, ones).numpy(), wanted)
     with pytest.raises(HeddleError, match="2 parameters, got 1"):

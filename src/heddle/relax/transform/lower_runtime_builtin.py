@@ -62,7 +62,7 @@ class _Rewriter(BindingRewriter):
             return self._with_machine("invoke_closure", (args[0], *fields), value)
         if name == "relax.call_pure_packed":
             return Call(args[0], args[1:], value.attrs, value.ty_args)
-        if name == "relax.to_vdevice":
+        if name in ("relax.to_vdevice", "relax.vm.to_device"):
             return _to_device(args[0], value)
         if name in BUILTINS:
             flat = tuple(_flat(op_def(value.op), args))

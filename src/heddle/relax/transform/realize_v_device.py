@@ -13,7 +13,7 @@ reaches stays on the machine's first. Devices that the module does not list are 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from heddle.graph.block_builder import BlockBuilder
@@ -253,7 +253,7 @@ class _Mover(Copier):
             return self.default(node)
         if is_call(node, "relax.hint_on_device"):
             return self._hint(node)
-        return _from_device(replace(self.default(node), ty=None), self._device_of(node.args))
+        return replace(self.default(node), ty=None)
 
     def visit_Tuple(self, node: Tuple) -> Any:
         return replace(self.default(node), ty=None)
@@ -264,21 +264,11 @@ class _Mover(Copier):
     def visit_If(self, node: If) -> Any:
         return replace(self.default(node), ty=None)
 
-    def _device_of(self, args: Sequence[Expr]) -> VDevice | None:
-        source = _slot(args[0], ()) if args else None
-        return None if source is None else self._places.of(source)
-
     def _hint(self, node: Call) -> Expr:
-        wanted, there = node.attrs.dst_vdevice, self._device_of(node.args)
+        source = _slot(node.args[0], ())
+        wanted = node.attrs.dst_vdevice
+        there = None if source is None else self._places.of(source)
         value: Expr = self.visit(node.args[0])
         if there is not None and structural_equal(there, wanted):
             return value
-        attrs = attrs_of({"dst_vdevice": wanted, "src_vdevice": there})
-        return Call(Op.get("relax.to_vdevice"), (value,), attrs, span=node.span)
-
-
-def _from_device(call: Call, source: VDevice | None) -> Call:
-    """A copy that says where the tensor was: types of memory do not. Any other call as it is."""
-    if source is None or not is_call(call, "relax.to_vdevice"):
-        return call
-    return replace(call, attrs=call.attrs.with_attr("src_vdevice", source))
+        return Call(Op.get("relax.to_vdevice"), (value,), attrs_of({"dst_vdevice": wanted}), span=node.span)
