@@ -83,6 +83,24 @@ def param_places(metadata: Mapping[str, str], name: str, count: int) -> list[Pla
     return found
 
 
+def whole_places(metadata: Mapping[str, str], name: str, count: int) -> list[int]:
+    """One device for each of a function's parameters.
+
+    Raises: UsageError V0303 where the fields of a tuple are on several.
+    """
+    found = []
+    for place in param_places(metadata, name, count):
+        numbers = set(_numbers(place))
+        if len(numbers) > 1:
+            raise UsageError(V0303, f"a parameter of {name!r} is a tuple whose fields are on several devices")
+        found.append(next(iter(numbers), 0))
+    return found
+
+
+def _numbers(place: Place) -> list[int]:
+    return [place] if isinstance(place, int) else [number for item in place for number in _numbers(item)]
+
+
 def _is_place(found: Any, count: int) -> bool:
     if isinstance(found, list):
         return all(_is_place(item, count) for item in found)

@@ -164,13 +164,28 @@ class DevicePlan:
             elif is_call(node, *_SHAPES):
                 self._fix(node, cpu(0))
         for node in self._nodes.values():
+            self._unite(node)
+        for node in self._nodes.values():
             self._relate(node)
 
+    def _unite(self, node: Any) -> None:
+        """What cannot be apart."""
+        if isinstance(node, Let):
+            self._same(node.var, node.value)
+        elif isinstance(node, Match):
+            for each in _bound([clause.lhs for clause in node.clauses]):
+                self._same(each, node.data)
+        values = () if isinstance(node, Let) else operands(node)[isinstance(node, Call) :]
+        for child in values:  # a function as a value: all of it is where the value is
+            if (func := self._called(child)) is not None:
+                for part in (*func.params, self._body(func)):
+                    self._same(part, child)
+
     def _relate(self, node: Any) -> None:
+        """What is on one device, or copied."""
         if is_call(node, _ON, _COPY, *_SHAPES):
             return
         if isinstance(node, Let):
-            self._same(node.var, node.value)
             self._edges(node, [1])
         elif isinstance(node, Call) and not isinstance(node.op, (Op, Constructor)):
             func = self._called(node.op)
@@ -183,18 +198,6 @@ class DevicePlan:
                 self._results.add(id(node))
         elif not isinstance(node, (Function, Op, Constructor, GlobalVar)):
             self._edges(node, range(len(operands(node))))
-        if isinstance(node, Match):
-            for each in _bound([clause.lhs for clause in node.clauses]):
-                self._same(each, node.data)
-        for child in operands(node):  # a function as a value: all of it is where the value is
-            func = self._called(child)
-            if (
-                func is not None
-                and not (isinstance(node, Call) and child is node.op)
-                and not isinstance(node, Let)
-            ):
-                for part in (*func.params, self._body(func)):
-                    self._same(part, child)
 
     def _called(self, op: Any) -> Function | None:
         """The function that an expression is, where that is seen."""
