@@ -237,6 +237,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.lower.relay_fuse_ops": "FuseOps",
+        "heddle.lower.relay_plan_devices": "PlanDevices",
         "heddle.relay.layout_hooks": "LayoutConfig",
         "heddle.relay.transform.compiler_functions": (
             "InlineCompilerFunctionsBoundTo MarkCompilerFunctionsAsExtern "

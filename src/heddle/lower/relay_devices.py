@@ -24,12 +24,14 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.types import FuncType, TupleType, Type
+from heddle.lower.codes import L0307
+from heddle.lower.relay_plan_devices import DevicePlan, PlanDevices
 from heddle.relay.codes import Q0507
 from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE
 from heddle.relay.text_values import type_text
-from heddle.relay.transform.plan_devices import DevicePlan, PlanDevices
 from heddle.runtime.device import cpu
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.vm.builtins.memory import PLAIN_SCOPES
 from heddle.vm.program_devices import PARAM_DEVICES as MADE_PARAM_DEVICES
 
 COPY = "device_copy"
@@ -51,10 +53,16 @@ def plan_of(mod: IRModule) -> DevicePlan | None:
 
 
 def with_devices(mod: IRModule, plan: DevicePlan | None) -> IRModule:
-    """The module with its devices listed, the first CPU first."""
+    """The module with its devices listed, the first CPU first. Raises: UsageError L0307 for memory scopes."""
     if plan is None:
         return mod
-    return with_listed(mod, [place.listed() for place in (_DEFAULT, *plan.devices())])
+    devices = plan.devices()
+    for place in devices:
+        if place.memory_scope not in PLAIN_SCOPES:
+            raise UsageError(
+                L0307, f"memory scope {place.memory_scope!r} is asked for: machines have 'global' alone"
+            )
+    return with_listed(mod, [place.listed() for place in (_DEFAULT, *devices)])
 
 
 def with_param_devices(made: Function, func: Function, mod: IRModule, plan: DevicePlan | None) -> Function:

@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heddle.runtime.device import Device, device
+from heddle.runtime.device import Device, cpu, device
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.vm.codes import V0303
 
@@ -46,7 +46,7 @@ def devices_listed(metadata: Mapping[str, str]) -> list[Device]:
         raise UsageError(V0303, f"the program's devices are malformed: {text[:40]!r}") from error
 
 
-def machine_devices(metadata: Mapping[str, str], first: Device) -> list[Device]:
+def machine_devices(metadata: Mapping[str, str], first: Device = cpu(0)) -> list[Device]:  # noqa: B008
     """The devices for a machine that runs a program: `first`, and the others that the program lists."""
     return [first, *devices_listed(metadata)[1:]]
 

@@ -19,12 +19,14 @@ from heddle.graph.nodes import Binding, VarBinding
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.graph.vdevices import device_index, tensor_types
+from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, StringImm, Tuple, Var
 from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.transform import FunctionPass, PassContext
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import IntImm, constant
+from heddle.runtime.device import cpu
 from heddle.support.diagnostics import IRTypeError
 
 
@@ -55,7 +57,17 @@ class _Rewriter(BindingRewriter):
             return self._with_outputs(
                 value, [None if k < 0 else fields[k] for k in value.attrs.inplace_indices]
             )
+        if is_call(value, "relax.shape_to_tensor"):
+            return self._on_its_device(value, var.ty)
         return value
+
+    def _on_its_device(self, value: Expr, ty: Any) -> Expr:
+        """A tensor that the host makes, where its type says."""
+        target = ty.vdevice if isinstance(ty, TensorType) else None
+        if target is None or target.device is cpu(0):
+            return value
+        attrs = attrs_of({"dst_vdevice": target, "src_vdevice": None})
+        return Call(Op.get("relax.vm.to_device"), (self.emit(value, "sizes"),), attrs)
 
     def _replace(self, var: Var, outputs: Expr) -> Expr | None:
         """A single output needs no binding of its own: the allocation takes the variable's place."""
