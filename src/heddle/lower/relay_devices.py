@@ -26,11 +26,9 @@ from heddle.ir.op import Op
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.lower.codes import L0307
 from heddle.lower.relay_plan_devices import DevicePlan, PlanDevices
-from heddle.relay.codes import Q0507
 from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE
-from heddle.relay.text_values import type_text
 from heddle.runtime.device import cpu
-from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.support.diagnostics import UsageError
 from heddle.vm.builtins.memory import PLAIN_SCOPES
 from heddle.vm.program_devices import PARAM_DEVICES as MADE_PARAM_DEVICES
 
@@ -132,24 +130,14 @@ class DeviceLowering(Normalizer):
         return self._each(leaf, ty, lambda item: self.settled(item, device))
 
     def copied(self, leaf: Expr, call: Call) -> Expr:
-        """What a device_copy gives: a copy of each tensor of a leaf.
-
-        Raises: IRTypeError Q0507 for a value that is neither a tensor nor a tuple of tensors.
-        """
+        """What a device_copy gives: a copy of each tensor of a leaf."""
         target = virtual_device(call.attrs.dst_virtual_device).listed()
 
         def copy(item: Expr) -> Expr:
             ty = type_of(item)
             if isinstance(ty, TupleType):
                 return self._each(item, ty, copy)
-            if isinstance(ty, TensorType):
-                return self._placed("to_vdevice", item, target)
-            raise IRTypeError(
-                Q0507,
-                f"a value of type {type_text(call.ty)} would be copied to {target.device}",
-                span=call.span,
-                help="annotate the tensors before they are put into it",
-            )
+            return self._placed("to_vdevice", item, target)
 
         return copy(leaf)
 

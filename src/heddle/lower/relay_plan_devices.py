@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from heddle.graph.types import TensorType
 from heddle.graph.virtual_device import ANYWHERE, VirtualDevice, device_attribute, virtual_device
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, Var, is_relay
 from heddle.ir.module import IRModule
@@ -12,11 +13,13 @@ from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.type_data import Constructor
+from heddle.ir.types import TupleType
 from heddle.relay.builders import without_type
-from heddle.relay.codes import Q0506
+from heddle.relay.codes import Q0506, Q0507
 from heddle.relay.nodes import Clause, Let, Match, Pattern
 from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE
 from heddle.relay.placement import operands, post_order
+from heddle.relay.text_values import type_text
 from heddle.relay.transform.rewriting import call, is_call
 from heddle.relay.typed import infer_module
 from heddle.runtime.device import cpu
@@ -49,7 +52,8 @@ class PlanDevices(Pass):
     result that nothing is said about is on the default device, its parameters where its result is, and the
     value of a let where the let's is. A constant is wherever it is read. A program without annotations stays.
 
-    Raises: IRTypeError Q0506 for a value that is annotated for two devices.
+    Raises: IRTypeError Q0506 for a value that is annotated for two devices, Q0507 for one that would have to
+    be copied and is neither a tensor nor a tuple of tensors.
     """
 
     config: Any
@@ -249,6 +253,7 @@ class DevicePlan:
         return self.of(func.params[number - 1] if func is not None else node)
 
     def rewritten(self) -> dict[GlobalVar, Any]:
+        """The functions with copies between devices, and with the devices of their parameters and results."""
         made: dict[int, Any] = {}
         for key, node in self._nodes.items():
             made[key] = self._made(node, made)
@@ -289,6 +294,13 @@ class DevicePlan:
         """The value of `old` on a device."""
         if isinstance(value, Constant) or target.place == (source := self.of(old)).place:
             return value
+        if not _is_copied(ty := getattr(old, "ty", TupleType(()))):
+            raise IRTypeError(
+                Q0507,
+                f"a value of type {type_text(ty)} would be copied from {source} to {target}",
+                span=getattr(old, "span", None),
+                help="annotate the tensors before they are put into it",
+            )
         ends = {
             "src_virtual_device": device_attribute(source),
             "dst_virtual_device": device_attribute(target),
@@ -299,6 +311,11 @@ class DevicePlan:
 def _with_parts(node: Any, op: Any, args: tuple[Any, ...]) -> Any:
     same = op is node.op and all(a is b for a, b in zip(args, node.args, strict=True))
     return node if same else replace(node, op=op, args=args)
+
+
+def _is_copied(ty: Any) -> bool:
+    """Whether values of a type are tensors and tuples of them."""
+    return isinstance(ty, TensorType) or (isinstance(ty, TupleType) and all(map(_is_copied, ty.fields)))
 
 
 def _conflict(expr: Any, one: VirtualDevice, other: VirtualDevice) -> IRTypeError:

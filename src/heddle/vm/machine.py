@@ -127,7 +127,6 @@ class Machine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
-        self._is_spread = DEVICES in rt_mod.metadata
         check_devices(rt_mod.metadata, self.devices if isinstance(device, Device) else device)
         self.max_frames = current_limits().frames
         self.checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
@@ -392,10 +391,9 @@ class Machine(StatefulCalls, Watchable):
         """Return a callable for a saved call or a function of the program. Raises: UnknownFunctionError V0301
         (also an AttributeError)."""
         closure = self._closure(name)
-        if self._is_spread:
-            return ProgramFunction(
-                lambda *args: closure.impl(self, *self._on_devices(name, [*map(compact, args)])), name
-            )
+        if DEVICES in self.executable.metadata:
+            moved = partial(self._on_devices, name)
+            return ProgramFunction(lambda *args: closure.impl(self, *moved(map(compact, args))), name)
         if closure.direct is not None:
             return ProgramFunction(closure.direct, name)
         return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)

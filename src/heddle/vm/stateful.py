@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -90,19 +91,17 @@ class StatefulCalls(ABC):
             return map_values(value, lambda item: self._on_device(item, place), Array)
         return value
 
-    def _on_devices(self, name: str, values: Sequence[Any]) -> list[Any]:
-        """Arguments of a function on the devices of its parameters."""
-        places = self._places(name)
-        surplus = [0] * (len(values) - len(places))
-        return [
-            self._on_device(*pair) for pair in zip(values, [*places, *surplus][: len(values)], strict=True)
-        ]
+    def _on_devices(self, name: str, values: Iterable[Any]) -> list[Any]:
+        """Arguments of a function on the devices of its parameters. Surplus ones, which the call will tell
+        of, are on the first."""
+        places = chain(self._places(name), repeat(0))
+        return [self._on_device(value, place) for value, place in zip(values, places, strict=False)]
 
     def _bind(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """Return the arguments in parameter order. Positional arguments fill the parameters that keywords
         leave."""
         if not kwargs:
-            return self._on_devices(name, list(map(convert_argument, args)))
+            return self._on_devices(name, map(convert_argument, args))
         _, names = self._parameters(name)
         for keyword in [key for key in kwargs if key not in names]:
             sys.stdout.write(f"Warning: {keyword} is not a parameter of {name}\n")
@@ -115,7 +114,7 @@ class StatefulCalls(ABC):
                 f"function {name!r} expects {len(names)} arguments ({', '.join(names)}), "
                 f"got {len(named) + len(args)}",
             )
-        return self._on_devices(name, list(map(convert_argument, ordered)))
+        return self._on_devices(name, map(convert_argument, ordered))
 
     def saved_names(self) -> tuple[str, ...]:
         """The names of the saved calls."""

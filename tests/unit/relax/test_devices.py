@@ -182,7 +182,9 @@ def test_constants_lie_on_their_device(mode: str, tmp_path: Any):
 
 
 def test_a_machine_with_too_few_devices_is_refused():
-    with pytest.raises(UsageError, match=r"V0303(.|\n)*for 2 devices: expected cpu\(0\), cpu\(1\), got cpu\(0\)"):
+    with pytest.raises(
+        UsageError, match=r"V0303(.|\n)*for 2 devices: expected cpu\(0\), cpu\(1\), got cpu\(0\)"
+    ):
         machine(Realized, "bytecode", [heddle.cpu(0)])
 
 

@@ -47,9 +47,9 @@ def @main({XY}) {{
 _TWICE = f"def @twice(%f: fn ({T}) -> {T}, %a: {T}) -> {T} {{ %f(%f(%a)) }}\n"
 _SUM = f"""
 def @sum(%l: L) -> {T} {{
-  match (%l) {{ Cons(%a, Nil) => %a, Cons(%a, %r) => tanh(%a) + @sum(%r), Nil => {far("zeros(shape=[1, 2], dtype='float32')")} }}
+  match (%l) {{ Cons(%a, Nil) => %a, Cons(%a, %r) => tanh(%a) + @sum(%r), Nil => {far("zeros(shape=[1, 2], dtype=FLOAT)")} }}
 }}
-""".replace("'float32'", '"float32"')
+"""
 
 PROGRAMS: dict[str, tuple[str, list[int]]] = {
     "straight": (f"def @main({XY}) {{ {far('exp(%x)')} + %y }}", [0]),
