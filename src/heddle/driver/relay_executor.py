@@ -66,8 +66,8 @@ class _Machines:
         own = [var.name_hint for var, other in self.mod.functions.items() if other is func]
         name = own[0] if own else self.mod.names().fresh("expression")
         whole = self.mod if own else self.mod.with_functions({**self.mod.functions, GlobalVar(name): func})
-        made = compile_functions(whole, [name], self._target)
-        machine = VirtualMachine(made, machine_devices(made.metadata, self.device))
+        executable = compile_functions(whole, [name], self._target)
+        machine = VirtualMachine(executable, machine_devices(executable.metadata, self.device))
         made = self._callable(machine, machine[name])
         types = [param.ty for param in func.params]
         if not any(map(_is_narrow, types)):

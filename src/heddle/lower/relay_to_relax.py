@@ -331,8 +331,8 @@ class _Maker(DataLowering):
         with at(expr.span):
             made = made if isinstance(made, If) else self.value(made)
             leaf = made if isinstance(made, (Var, Constant, Tuple, GlobalVar)) else self.bind(made, hint)
-            leaf = self.settled(leaf, self.device(expr))
-            return self.cast(leaf, self.type(expr.ty, expr), expr, hint)
+            placed = self.settled(leaf, self.device(expr))
+            return self.cast(placed, self.type(expr.ty, expr), expr, hint)
 
     def cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
         """A leaf whose type says as much as Relay's does, with names for sizes that are not known."""
