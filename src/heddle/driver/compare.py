@@ -24,9 +24,9 @@ from heddle.driver.run import (
     signature_of,
     timed,
 )
-from heddle.runtime.device import cpu
 from heddle.support.diagnostics import MissingDependencyError, UsageError
 from heddle.support.distribution import pip_install
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relax import VirtualMachine
 
 ENGINES = ("onnxruntime", "fp32")
@@ -123,7 +123,7 @@ def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Oth
         )
     options = CompileOptions(done.report.target, exec_mode=done.exec_mode, trust=done.trust)
     executable = load_or_compile(model, options).executable
-    call = VirtualMachine(executable, cpu())[done.function]
+    call = VirtualMachine(executable, machine_devices(executable.metadata))[done.function]
     value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)
     return *named_outputs(signature_of(executable, done.function), value), latencies
 
@@ -149,7 +149,7 @@ def compare_precisions(
     names: list[str] = []
     for each in (precision, "fp32"):
         executable = build_for(mod, as_target(target), params, precision=each)
-        value = VirtualMachine(executable, cpu())[function](*args)
+        value = VirtualMachine(executable, machine_devices(executable.metadata))[function](*args)
         names, arrays = named_outputs(signature_of(executable, function), value)
         results.append(arrays)
     rows = zip(names, *results, strict=True)

@@ -110,6 +110,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
     return (
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
+        RealizeVDevice(),  # what operators were taken apart into is where they were
         CanonicalizeBindings(True),  # decompositions leave variables that only rename others
         ProveIndices(),  # indices that cannot be out of range are not checked
         LoopOverLists(),  # recursion over a list becomes a loop, with products of all elements at once

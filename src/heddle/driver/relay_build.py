@@ -29,6 +29,7 @@ from heddle.vm.codes import V0801
 from heddle.vm.graph import GraphExecutorFactoryModule, trace_program
 from heddle.vm.graph.aot import AotExecutorFactoryModule
 from heddle.vm.graph.trace import InputPlan
+from heddle.vm.program_devices import devices_listed
 from heddle.vm.relay import Executable
 
 
@@ -291,7 +292,13 @@ def known_sizes(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def input_plans(metadata: Mapping[str, str]) -> list[InputPlan]:
-    """What `main` takes. Raises: as `signature_of`."""
+    """What `main` takes. Raises: as `signature_of`; UsageError V0801 for a program of several devices."""
+    if devices := devices_listed(metadata):
+        raise UsageError(
+            V0801,
+            f"the program is for {len(devices)} devices ({', '.join(map(str, devices))}): a graph has one",
+            help="the executor 'vm' runs every program",
+        )
     inputs = signature_of(metadata).inputs
     return [InputPlan(spec.name, known_sizes(spec), str(spec.dtype)) for spec in inputs]
 

@@ -25,6 +25,7 @@ from heddle.runtime.tensor import tensor
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0801
 from heddle.vm.objects import VMClosure
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relay import VirtualMachine
 
 
@@ -65,7 +66,8 @@ class _Machines:
         own = [var.name_hint for var, other in self.mod.functions.items() if other is func]
         name = own[0] if own else self.mod.names().fresh("expression")
         whole = self.mod if own else self.mod.with_functions({**self.mod.functions, GlobalVar(name): func})
-        machine = VirtualMachine(compile_functions(whole, [name], self._target), self.device)
+        executable = compile_functions(whole, [name], self._target)
+        machine = VirtualMachine(executable, machine_devices(executable.metadata, self.device))
         made = self._callable(machine, machine[name])
         types = [param.ty for param in func.params]
         if not any(map(_is_narrow, types)):

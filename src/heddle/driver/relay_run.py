@@ -21,6 +21,7 @@ from heddle.runtime.shape import Array
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.frozen import frozen
 from heddle.vm.graph.aot import AotExecutor
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relay import VirtualMachine
 
 EXECUTORS = ("vm", "graph", "aot", "interpreter")
@@ -81,7 +82,8 @@ def compile_relay(model: ModelFile, executor: str, function: str, options: Compi
 
 
 def _machine(mod: IRModule, function: str, target: Any) -> Callable[..., Any]:
-    machine = VirtualMachine(compile_functions(mod, [function], target), cpu())
+    made = compile_functions(mod, [function], target)
+    machine = VirtualMachine(made, machine_devices(made.metadata))
     found: Callable[..., Any] = machine[function]
     return found
 

@@ -35,6 +35,7 @@ from heddle.support.frozen import frozen
 from heddle.vm.capabilities import check_executable
 from heddle.vm.executable import LIBRARY_PREFIX
 from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
 
@@ -401,7 +402,12 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
     if options.num_threads is not None:
         set_num_threads(options.num_threads)
-    call = compiled.call or VirtualMachine(compiled.executable, cpu())[options.function]
+    call = (
+        compiled.call
+        or VirtualMachine(compiled.executable, machine_devices(compiled.executable.metadata))[
+            options.function
+        ]
+    )
     value, latencies = timed(call, list(arguments.arrays.values()), options.repeat)
     names, results = named_outputs(signature, value)
     report = RunReport(

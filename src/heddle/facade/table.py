@@ -247,6 +247,7 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.relay.transform": {
         "heddle.ir.transform": "FunctionPass PassContext Sequential",
         "heddle.lower.relay_fuse_ops": "FuseOps",
+        "heddle.lower.relay_plan_devices": "PlanDevices",
         "heddle.relay.layout_hooks": "LayoutConfig",
         "heddle.relay.transform.compiler_functions": (
             "InlineCompilerFunctionsBoundTo MarkCompilerFunctionsAsExtern "
@@ -366,7 +367,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.topi.index": "gather_nd one_hot take",
     },
     "heddle.arith": {},
-    "heddle.target": {},
+    "heddle.target": {"heddle.graph.virtual_device": "VirtualDevice"},
     "heddle.runtime": {
         "heddle.runtime.device": _DEVICES,
         "heddle.runtime.dtype": "DataType dtype_of",

@@ -200,6 +200,6 @@ def bind_arguments(
         raise UsageError(I0403, f"{name} got {twice[0]!r} twice")
     bound = bind_attrs(name, attrs, {**by_place, **named})
     for attr in attrs:
-        if attr.kind == "vdevice":
+        if attr.kind == "vdevice" and bound[attr.name] is not attr.default:
             bound[attr.name] = vdevice_of(bound[attr.name], scope=bound.get("memory_scope", "global"))
     return given, bound

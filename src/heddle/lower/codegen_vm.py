@@ -11,7 +11,7 @@ from typing import Any
 
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.types import ShapeExpr, TensorType
-from heddle.graph.vdevices import device_index
+from heddle.graph.vdevices import device_index, listed
 from heddle.ir.expr import (
     BaseFunc,
     Call,
@@ -29,7 +29,7 @@ from heddle.ir.expr import (
 )
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
-from heddle.ir.types import TupleType
+from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk
 from heddle.lower.codes import L0101, L0201, L0202
 from heddle.lower.default_schedule import FAILED_RULES
@@ -38,6 +38,7 @@ from heddle.lower.estimate_peak_memory import PEAK_MEMORY
 from heddle.lower.normal_form import is_graph
 from heddle.lower.place_kernels import RUNTIME_DEVICE
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr
+from heddle.relax.transform.realize_v_device import devices_named
 from heddle.runtime.dtype import DataType
 from heddle.runtime.shape import Shape
 from heddle.support.diagnostics import VerifyError
@@ -47,6 +48,7 @@ from heddle.vm.insight.kernel_cost import METADATA_PREFIX, KernelCost
 from heddle.vm.insight.peak_memory import METADATA_PREFIX as PEAK_METADATA_PREFIX
 from heddle.vm.isa import FuncKind
 from heddle.vm.placement import KERNEL_DEVICE_PREFIX, placement_text
+from heddle.vm.program_devices import PARAM_DEVICES, Place, device_entries
 from heddle.vm.relax.builder import ExecBuilder
 
 
@@ -74,7 +76,33 @@ def emit_functions(mod: IRModule, builder: ProgramBuilder) -> IRModule:
             _FunctionCodegen(builder, mod).function(func, var)
         else:
             rest[var] = _note_device(builder, var, _note_cost(builder, var, func))
+    builder.metadata |= _device_entries(mod)
     return mod.with_functions(rest)
+
+
+def _device_entries(mod: IRModule) -> dict[str, str]:
+    """What the metadata says of the devices that graph functions name."""
+    functions = [func for func in mod.functions.values() if is_graph(func)]
+    named = [device_index(mod, each) for each in devices_named(functions)]
+    devices = [each.device for each in listed(mod)[: max(named, default=0) + 1]]
+    params = {
+        str(func.attrs["global_symbol"]): [_place(mod, func, param) for param in func.params]
+        for func in functions
+    }
+    return device_entries(devices, params)
+
+
+def _place(mod: IRModule, func: Function, param: Var) -> Place:
+    """The number of a parameter's device. The type of a value of a data type does not say it."""
+    if not isinstance(param.ty, (TensorType, TupleType)):
+        return int(func.attrs.get(PARAM_DEVICES, {}).get(param.name_hint, 0))
+    return _place_of_type(mod, param.ty)
+
+
+def _place_of_type(mod: IRModule, ty: Type) -> Place:
+    if isinstance(ty, TupleType):
+        return [_place_of_type(mod, item) for item in ty.fields]
+    return device_index(mod, ty.vdevice) if isinstance(ty, TensorType) else 0
 
 
 def _note_device(builder: ProgramBuilder, var: GlobalVar, func: BaseFunc) -> BaseFunc:
@@ -189,6 +217,13 @@ class _FunctionCodegen:
             return
         has_no_result = isinstance(var.ty, TupleType) and not var.ty.fields
         dst = None if has_no_result and var not in self._read else self._register(var)
+        if name == "vm.builtin.to_device":
+            ends = (
+                device_index(self.mod, value.attrs.get("src_vdevice")),
+                device_index(self.mod, value.attrs.dst_vdevice),
+            )
+            self.builder.emit_device_copy(args, ends, dst, place=value.span or self._place)
+            return
         self._emit(name, args, dst, value.span)
 
     def _callee(self, value: Call) -> tuple[str, list[int]]:

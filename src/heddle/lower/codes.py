@@ -60,6 +60,12 @@ L0306 = declare_code(
     "or a size of it is found nowhere. `heddle.compile` takes the graph itself.",
 )
 
+L0307 = declare_code(
+    "L0307",
+    "memory scope that no machine has",
+    "Annotations may name memory scopes for passes; what is compiled lies in the scope 'global' of a device.",
+)
+
 # ---- schedules
 
 L0401 = declare_code(

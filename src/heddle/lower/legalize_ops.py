@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from heddle.graph.infer import Inference, type_of
 from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
-from heddle.graph.vdevices import common_device, on_device
+from heddle.graph.vdevices import common_device, on_device, tensor_types
 from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -84,7 +84,9 @@ class _Legalizer(BindingRewriter):
         if record.decompose is not None:
             decompose = record.decompose
             return self.run_inner(var, lambda: decompose(self, call))
-        return self._lowered(record, call)
+        made = self._lowered(record, call)
+        device = common_device(call.args, call.span) or next(iter(tensor_types(var.ty)), TensorType()).vdevice
+        return replace(made, ty_args=tuple(on_device(ty, device) for ty in made.ty_args))
 
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
@@ -99,8 +101,6 @@ class _Legalizer(BindingRewriter):
 
         name = record.name.rsplit(".", 1)[-1]
         lowered = self.call_te(build, *call.args, primfunc_name_hint=name)
-        device = common_device(call.args, call.span)
-        lowered = replace(lowered, ty_args=tuple(on_device(ty, device) for ty in lowered.ty_args))
         callee = lowered.args[0]
         assert isinstance(callee, GlobalVar)
         self.operators.setdefault(callee, record.name)

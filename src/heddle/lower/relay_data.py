@@ -20,7 +20,7 @@ from typing import Any
 
 from heddle.graph.infer import infer, type_of
 from heddle.graph.nodes import SeqExpr, VarBinding
-from heddle.graph.normalize import Normalizer
+from heddle.graph.types import VDevice
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -29,6 +29,7 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.lower.codes import L0304, L0305
+from heddle.lower.relay_devices import DeviceLowering, leaf_on, located
 from heddle.lower.relay_types import INTERPRET, TypeMap, normal_type, tree_size
 from heddle.prim.nodes import constant
 from heddle.relay.nodes import (
@@ -58,7 +59,7 @@ MOST_PARTS = 1000
 """How large each of them may be."""
 
 
-class DataLowering(Normalizer):
+class DataLowering(DeviceLowering):
     """The part of a maker of functions that knows data types. The rest is `relay_to_relax`'s."""
 
     mod: IRModule
@@ -68,6 +69,8 @@ class DataLowering(Normalizer):
     is_pure: bool
     nesting: int
     """How many branches there are around what is made."""
+    _data_device: VDevice | None = None
+    """Where the value is that is being matched."""
 
     def type(self, ty: Any, node: Any) -> Type:
         """A type of Relay without variables for types."""
@@ -105,7 +108,7 @@ class DataLowering(Normalizer):
         args = []
         for arg, ty in zip(call.args, types, strict=True):
             args.append((yield self.operand(arg, ty)))
-        return _made(constructor, tuple(args))
+        return _made(constructor, tuple(self.arguments_on(args, call)))
 
     def constructor_function(self, constructor: Constructor) -> Function:
         """A constructor as a function of any values."""
@@ -127,13 +130,13 @@ class DataLowering(Normalizer):
         if isinstance(expr, RefCreate):
             refuse_cycle(self.definitions, self.type(expr.ty, expr), expr)
             held = yield self.operand(expr.value, self.type(expr.ty, expr).value)  # type: ignore[attr-defined]
-            return _call("make_ref", (held,), expr)
+            return _call("make_ref", (leaf_on(held, self.device(expr)),), expr)
         ref = yield self.operand(expr.ref)
         if isinstance(expr, RefRead):
             stated = normal_type(self.type(expr.ty, expr), expr, is_pure=self.is_pure)
-            return _call("read_ref", (ref,), expr, stated)
+            return _call("read_ref", (ref,), expr, located(stated, self.device(expr)))
         value = yield self.operand(expr.value, self.type(expr.ref.ty, expr).value)  # type: ignore[attr-defined]
-        nothing = TupleType(())
+        value, nothing = leaf_on(value, self.device(expr)), TupleType(())
         with at(expr.span):
             self.add(VarBinding(Var("_", nothing), self.value(_call("write_ref", (ref, value), expr))))
         return Tuple((), nothing)
@@ -146,16 +149,18 @@ class DataLowering(Normalizer):
         return (yield self._clauses(expr, data, self.type(expr.data.ty, expr), 0))
 
     def _clauses(self, expr: Match, data: Expr, ty: Type, place: int) -> Recursion:
-        clause = expr.clauses[place]
+        clause, self._data_device = expr.clauses[place], self.device(expr.data)
         with at(clause.span or expr.span):
             test = self._test([(clause.lhs, data, ty)])
             if test is None:
                 self._bind(clause.lhs, data, ty, expr)
-                return (yield self.inline(clause.rhs, self.type(expr.ty, expr)))
+                found = yield self.inline(clause.rhs, self.type(expr.ty, expr))
+                return leaf_on(found, self.device(expr))
             self.enter_branch(expr)
             with self.scope() as scope:
                 self._bind(clause.lhs, data, ty, expr)
                 result = yield self.inline(clause.rhs, self.type(expr.ty, expr))
+                result = leaf_on(result, self.device(expr))
                 scope.close_block()
             fits = _sequence(scope.blocks, result)
             with self.scope() as scope:
@@ -211,7 +216,7 @@ class DataLowering(Normalizer):
 
     def _field(self, value: Expr, place: int, pattern: Pattern, ty: Type) -> Expr:
         """A field, of the type that Relay knows."""
-        stated = normal_type(ty, pattern, is_pure=self.is_pure)
+        stated = located(normal_type(ty, pattern, is_pure=self.is_pure), self._data_device)
         index = constant(place, "int64")
         hint = pattern.var.name_hint if isinstance(pattern, PatternVar) else "field"
         field = self.bind(self.value(_call("get_field", (value, index), pattern, stated)), hint)

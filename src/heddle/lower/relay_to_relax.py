@@ -24,7 +24,7 @@ from heddle.graph.infer import function_type, infer, type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
 from heddle.graph.normalize import Scope as Bindings
 from heddle.graph.type_relations import definable_vars, erase_vars, symbolic_vars
-from heddle.graph.types import ShapeExpr, ShapeType
+from heddle.graph.types import ShapeExpr, ShapeType, VDevice
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import (
     Call,
@@ -45,6 +45,16 @@ from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.lower.codes import L0301, L0302, L0303
 from heddle.lower.relay_data import DataLowering, has_references
+from heddle.lower.relay_devices import (
+    COPY,
+    DEVICE_ATTRS,
+    leaf_on,
+    located,
+    plan_devices,
+    plan_of,
+    with_devices,
+    with_param_devices,
+)
 from heddle.lower.relay_types import (
     INTERPRET,
     is_generic,
@@ -79,10 +89,10 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
     `main` where there is one, else all that are not generic; functions of other dialects stay.
 
     Raises: UsageError L0302 for a generic function with too many instances, L0303 for one as a value or
-    entry, L0304 for a reference that may lead to itself; IRTypeError where types do not fit;
+    entry, L0304 for a reference that may lead to itself; IRTypeError where types or devices do not fit;
     MissingNameError I0301 for an entry that is not there.
     """
-    typed = infer_module(ToANormalForm()(without_kernels(mod)))
+    typed = infer_module(ToANormalForm()(plan_devices(without_kernels(mod))))
     entries = _entries(typed, entry_functions)
     program = _Program(typed, is_pure=not has_references(typed, [typed[var] for var in entries]))
     for var in entries:
@@ -93,6 +103,7 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
             )
         run(program.instance(var, (), var))
         made = program.module[var]
+        made = with_param_devices(made, func, program.module, program.plan)
         program.module[var] = made.with_attr("global_symbol", var.name_hint)
     return program.module
 
@@ -110,7 +121,9 @@ class _Program:
     functions are taken to have some."""
 
     def __init__(self, mod: IRModule, *, is_pure: bool) -> None:
+        self.plan = plan_of(mod)
         self.mod, self.is_pure = mod, is_pure
+        mod = with_devices(mod, self.plan)
         others = {var: func for var, func in mod.functions.items() if not is_relay(func)}
         self.module = replace(mod, functions=Map(others), type_definitions=Map({}))
         self.nesting: Counter[int] = Counter()
@@ -188,7 +201,7 @@ class _Maker(DataLowering):
     def __init__(self, program: _Program, types: dict[Any, Type]) -> None:
         super().__init__(program.module)
         self.program, self.types = program, types
-        self.definitions, self.is_pure = program.mod, program.is_pure
+        self.definitions, self.is_pure, self.plan = program.mod, program.is_pure, program.plan
         self.nesting = 0
         self.values: dict[Var, Any] = {}
         """What stands for variables: a leaf, an `_Instance` or a `_Generic`."""
@@ -196,8 +209,8 @@ class _Maker(DataLowering):
     def type(self, ty: Any, node: Any) -> Type:
         return known_type(ty, self.types, node)
 
-    def normal(self, ty: Any, node: Any, dims: str | None = None) -> Type:
-        return normal_type(self.type(ty, node), node, dims, is_pure=self.is_pure)
+    def normal(self, ty: Any, node: Any, device: VDevice | None, dims: str | None = None) -> Type:
+        return located(normal_type(self.type(ty, node), node, dims, is_pure=self.is_pure), device)
 
     # ---- functions
 
@@ -205,32 +218,32 @@ class _Maker(DataLowering):
         made = []
         for param in func.params:
             name = self.names.fresh(param.name_hint)
-            ty = self.normal(param.ty, param, name)
+            ty = self.normal(param.ty, param, self.device(param), name)
             self.values[param] = Var(name, ty, span=param.span)
             made.append(self.values[param])
         return tuple(made)
 
     def declared(self, func: Function, params: tuple[Var, ...]) -> FuncType:
         """The type of a function whose body is not made yet."""
-        ret = self.normal(func.ret_ty, func)
+        ret = self.normal(func.ret_ty, func, self.device_of_result(func))
         return FuncType(tuple(type_of(param) for param in params), ret, self.is_pure)
 
     def function(self, func: Function, params: tuple[Var, ...], instance: _Instance) -> Recursion:
         """The function; its result has the type that the body shows, unless somebody relied on less."""
-        body = yield self.branch(func.body, self.type(func.ret_ty, func))
+        body = yield self.branch(func.body, self.type(func.ret_ty, func), self.device_of_result(func))
         found = type_of(body.body)
         given = {dim for param in params for dim in definable_vars(type_of(param))}
         ret = erase_vars(found, set(symbolic_vars(found)) - given)
         if instance.calls_itself:
             ret = type_of(instance.var).ret  # type: ignore[attr-defined]
-        attrs = {key: value for key, value in func.attrs.items() if key != PRIMITIVE}
+        attrs = {key: item for key, item in func.attrs.items() if key not in (PRIMITIVE, *DEVICE_ATTRS)}
         made = Function(params, replace(body, ty=found), ret, self.is_pure, attrs_of(attrs), span=func.span)
         return replace(made, ty=infer(made))
 
-    def branch(self, expr: Any, wanted: Type) -> Recursion:
-        """A body or branch, which is to have a type of Relay, as a sequence."""
+    def branch(self, expr: Any, wanted: Type, device: VDevice | None) -> Recursion:
+        """A body or branch, which is to have a type of Relay and a device, as a sequence."""
         with self.scope() as scope:
-            result = yield self.inline(expr, wanted)
+            result = leaf_on((yield self.inline(expr, wanted)), device)
             scope.close_block()
         made = SeqExpr(tuple(scope.blocks), result, span=expr.span)
         return replace(made, ty=infer(made))
@@ -298,9 +311,9 @@ class _Maker(DataLowering):
         elif isinstance(expr, If):
             cond = yield self.operand(expr.cond)
             self.enter_branch(expr)
-            ty = self.type(expr.ty, expr)
-            true = yield self.branch(expr.true_branch, ty)
-            false = yield self.branch(expr.false_branch, ty)
+            ty, device = self.type(expr.ty, expr), self.device(expr)
+            true = yield self.branch(expr.true_branch, ty, device)
+            false = yield self.branch(expr.false_branch, ty, device)
             self.nesting -= 1
             found = If(cond, true, false, span=expr.span)
             made = replace(found, ty=infer(found))
@@ -318,7 +331,8 @@ class _Maker(DataLowering):
         with at(expr.span):
             made = made if isinstance(made, If) else self.value(made)
             leaf = made if isinstance(made, (Var, Constant, Tuple, GlobalVar)) else self.bind(made, hint)
-            return self.cast(leaf, self.type(expr.ty, expr), expr, hint)
+            placed = self.settled(leaf, self.device(expr))
+            return self.cast(placed, self.type(expr.ty, expr), expr, hint)
 
     def cast(self, leaf: Expr, wanted: Type, node: Any, hint: str) -> Expr:
         """A leaf whose type says as much as Relay's does, with names for sizes that are not known."""
@@ -395,7 +409,10 @@ class _Maker(DataLowering):
             args = []
             for arg in call.args:
                 args.append(self._unpacked((yield self.operand(arg))))
+            args = self.arguments_on(args, call)
             with at(call.span):
+                if call.op.name == COPY and self.plan is not None:
+                    return self.copied(args[0], call)
                 return expand(call.op.name, args, call.attrs)
         if isinstance(call.op, Constructor):
             return (yield self.data(call))
@@ -408,7 +425,7 @@ class _Maker(DataLowering):
         args = []
         for arg, param in zip(call.args, params, strict=True):
             args.append((yield self.operand(arg, param)))
-        return Call(callee, tuple(args), span=call.span)
+        return Call(callee, tuple(self.arguments_on(args, call)), span=call.span)
 
     def _unpacked(self, leaf: Expr) -> Expr:
         """A tuple as operators take it: field by field."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.graph.types import ShapeType, TensorType
+from heddle.graph.vdevices import on_device
 from heddle.ir.expr import Call
 from heddle.ir.node import Node, children
 from heddle.ir.type_data import GlobalTypeVar, TypeCall
@@ -33,7 +34,7 @@ def named_dims(ty: Type | None, name: str) -> Type | None:
     if (ty.dims if isinstance(ty, TensorType) else ty.values) is not None:
         return None
     made = tuple(SizeVar(f"{name}_{axis}") for axis in range(ty.ndim))
-    return TensorType(made, ty.dtype) if isinstance(ty, TensorType) else ShapeType(made)
+    return TensorType(made, ty.dtype, ty.vdevice) if isinstance(ty, TensorType) else ShapeType(made)
 
 
 def normal_type(ty: Type, node: Any, dims: str | None = None, *, is_pure: bool = True) -> Type:
@@ -120,7 +121,10 @@ def refined(found: Type, wanted: Type, node: Any, dims: str, *, is_pure: bool) -
         pairs = enumerate(zip(found.fields, wanted.fields, strict=True))
         parts = (refined(a, b, node, f"{dims}_{place}", is_pure=is_pure) for place, (a, b) in pairs)
         return TupleType(tuple(parts))
-    return normal_type(wanted, node, dims, is_pure=is_pure) if is_vaguer(found, wanted) else found
+    if not is_vaguer(found, wanted):
+        return found
+    made = normal_type(wanted, node, dims, is_pure=is_pure)
+    return on_device(made, found.vdevice) if isinstance(found, TensorType) else made
 
 
 def is_generic(ty: Any) -> bool:

@@ -183,6 +183,15 @@ def _declare_devices() -> None:
         attrs=(target,),
         reference=lambda attrs, data: data,
     )
+    source = AttrSpec("src_vdevice", "vdevice", None, "where the tensor is; None for the first device")
+    declare_core(
+        "vm.to_device",
+        (Input("data"),),
+        _on_target,
+        "As `to_vdevice`, for machines: the types of their memory name no devices.",
+        attrs=(target, source),
+        reference=lambda attrs, data: data,
+    )
     declare_core(
         "hint_on_device",
         (Input("data"),),

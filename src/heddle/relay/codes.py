@@ -117,6 +117,13 @@ Q0506 = declare_code(
     "themselves.",
 )
 
+Q0507 = declare_code(
+    "Q0507",
+    "a value that cannot be copied to another device",
+    "Tensors and tuples of tensors are copied between devices; values of data types, functions and "
+    "references stay where they are.",
+)
+
 # ---- interpreter
 
 Q0401 = declare_code("Q0401", "no clause fits", "A `match?` met a value that none of its clauses fits.")

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from heddle.graph.virtual_device import device_attribute
 from heddle.ir.attrs import Attrs, attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.node import Node
@@ -32,7 +33,7 @@ from heddle.relay.nodes import (
     RefRead,
     RefWrite,
 )
-from heddle.relay.op import default_attrs, find, op_names
+from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE, default_attrs, find, op_names
 from heddle.relay.type_parser import TypeParser
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import tensor
@@ -73,13 +74,14 @@ class ExprParser(TypeParser):
         self.expect("(")
         scope: dict[str, Var] = {}
         params: list[Var] = []
+        devices: list[Any] = []
         attrs: dict[str, Any] = {}
         while not self.accept(")"):
             if self.is_attribute():
                 key, value = self.attribute()
                 attrs[key] = value
             else:
-                params.append(self._parameter(scope))
+                params.append(self._parameter(scope, devices))
             if not self.accept(","):
                 self.expect(")")
                 break
@@ -91,6 +93,10 @@ class ExprParser(TypeParser):
         self.expect("}")
         self.type_vars.pop()
         span = self.span_from(start)
+        if any(each is not None for each in devices):
+            attrs[PARAM_DEVICES] = tuple(devices)
+        if "virtual_device" in attrs:
+            attrs[RESULT_DEVICE] = device_attribute(attrs.pop("virtual_device"))
         return Function(
             tuple(params),
             body,
@@ -101,19 +107,34 @@ class ExprParser(TypeParser):
             span=span,
         )
 
-    def _parameter(self, scope: dict[str, Var]) -> Var:
+    def _parameter(self, scope: dict[str, Var], devices: list[Any] | None = None) -> Var:
         word = self.word
-        made = self._local_definition()
+        made = self._local_definition(devices)
         if word.value in scope:
             self.fail(Q0207, f"parameter {word.text} comes twice", word)
         scope[word.value] = made
         return made
 
-    def _local_definition(self) -> Var:
+    def _local_definition(self, devices: list[Any] | None = None) -> Var:
+        """A variable and its type; `devices` gets what stands in braces behind a parameter's name."""
         start = self.place
         name = self.expect_kind("local", "a variable, as in %x")
         span = self.span_from(start)
+        if devices is not None:
+            devices.append(self._device())
         return Var(name.value, self._annotation(":"), span=span, dialect="relay")
+
+    def _device(self) -> Any:
+        """`{virtual_device=...}`, if it comes."""
+        if not self.accept("{"):
+            return None
+        word = self.word
+        key, value = self.attribute()
+        if key != "virtual_device":
+            self.fail(Q0202, f"expected virtual_device, got {key}", word)
+        self.expect("}")
+        with at(self.lexer.span(word.start, word.end)):
+            return device_attribute(value)
 
     def _annotation(self, mark: str) -> Type | None:
         """A type after a mark; None for `_` and where there is none: inference finds it."""

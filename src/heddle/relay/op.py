@@ -16,6 +16,7 @@ import numpy as np
 
 from heddle.graph.codes import R0201, R0205
 from heddle.graph.op_builder import bind_arguments
+from heddle.graph.virtual_device import VirtualDevice, device_attribute
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
 from heddle.ir.codes import I0401
 from heddle.ir.expr import Call, Expr, Tuple
@@ -119,6 +120,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     "float": (int, float, np.integer, np.floating),
     "floats": (int, float, np.integer, np.floating),
     "bool": (bool, int),
+    "device": (str, VirtualDevice),
     "str": (str,),
     "dtype": (str,),
 }
@@ -251,8 +253,8 @@ def function_on_device(function: Any, param_devices: Sequence[Any], result_devic
     if len(param_devices) != len(function.params):
         count = len(function.params)
         raise IRTypeError(R0201, f"the function has {count} parameters, got {len(param_devices)} devices")
-    devices = tuple(map(str, param_devices))
-    return function.with_attr({PARAM_DEVICES: devices, RESULT_DEVICE: str(result_device)})
+    devices = tuple(map(device_attribute, param_devices))
+    return function.with_attr({PARAM_DEVICES: devices, RESULT_DEVICE: device_attribute(result_device)})
 
 
 _FUNCTIONS: dict[str, Any] = {

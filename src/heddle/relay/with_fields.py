@@ -9,19 +9,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from heddle.graph.virtual_device import device_attribute
 from heddle.ir.attrs import Attrs, attrs_of
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
 from heddle.ir.node import N, replace
 from heddle.relay.builders import as_expr, without_type
 from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Let, RefCreate, RefRead, RefWrite
+from heddle.relay.op import RESULT_DEVICE
 from heddle.support.diagnostics import UsageError
 
 
 def _with(node: N, virtual_device: Any, **fields: Any) -> N:
-    """Raises: UsageError Q0101 for a device: expressions lie where the target says."""
+    """Raises: UsageError Q0101 for a device: functions alone have attributes that say one."""
     if virtual_device is not None:
-        raise UsageError(Q0101, "expressions have no devices of their own: they lie where the target says")
+        raise UsageError(
+            Q0101,
+            f"a {type(node).__name__} has no field for a device",
+            help="use annotation.on_device, or annotation.function_on_device for parameters",
+        )
     changed = {
         name: value
         for name, value in fields.items()
@@ -76,11 +82,17 @@ def FunctionWithFields(
     virtual_device: Any = None,
     span: Any = None,
 ) -> Function:
-    """A function with fields changed. Raises: UsageError Q0101 for a device."""
+    """A function with fields changed; the device is that of its result, which PlanDevices keeps to.
+
+    Raises: UsageError U0201 for an unknown device.
+    """
     types = None if ty_params is None else tuple(ty_params)
+    if virtual_device is not None:
+        given = _attrs(attrs) or function.attrs
+        attrs = given.with_attr(RESULT_DEVICE, device_attribute(virtual_device))
     return _with(
         function,
-        virtual_device,
+        None,
         params=None if params is None else tuple(params),
         body=body,
         ret_ty=ret_type,

@@ -113,7 +113,7 @@ class Device:
 
 
 def device(kind: str | int | Device, index: int | None = None) -> Device:
-    """Return the device with a name (`"cpu"`, `"cuda:1"`) or a DLPack device type number.
+    """Return the device with a name (`"cpu"`, `"cuda:1"`, `"cuda(1)"`) or a DLPack device type number.
 
     `index` overrides the number in the name; the default is 0. Raises: UsageError U0201 for an unknown
     device.
@@ -122,12 +122,12 @@ def device(kind: str | int | Device, index: int | None = None) -> Device:
         return kind
     if isinstance(kind, int):
         return Device(kind, index or 0)
-    matched = re.fullmatch(r"([a-z_]+)(?::(\d+))?", kind.split()[0] if kind.strip() else "")
+    matched = re.fullmatch(r"([a-z_]+)(?::(\d+)|\((\d+)\))?", kind.split()[0] if kind.strip() else "")
     name = matched.group(1) if matched else kind
     number = DEVICE_TYPES.get(_ALIASES.get(name, name))
     if matched is None or number is None:
         raise UsageError(U0201, f"unknown device {kind!r}", help=did_you_mean(name, DEVICE_TYPES))
-    return Device(number, index if index is not None else int(matched.group(2) or 0))
+    return Device(number, index if index is not None else int(matched.group(2) or matched.group(3) or 0))
 
 
 def cpu(index: int = 0) -> Device:

@@ -190,6 +190,12 @@ class ProgramBuilder(ABC):
     ) -> None:
         """Emit `dst := name(args...)`. `name` is a function of the program, a builtin or a kernel."""
 
+    def emit_device_copy(
+        self, args: Sequence[int], ends: tuple[int, int], dst: int | None, *, place: Place = None
+    ) -> None:
+        """Emit a call of the builtin `to_device`; `ends` are the devices copied from and to, by number."""
+        self.emit_call("vm.builtin.to_device", args, dst, place=place)
+
     @abstractmethod
     def emit_ret(self, result: int, *, place: Place = None) -> None:
         """Emit a return of the operand `result`."""

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from heddle.runtime.codes import U0601
+from heddle.runtime.device import cpu
 from heddle.runtime.function import Function
-from heddle.runtime.tensor import Tensor
+from heddle.runtime.tensor import Tensor, is_far
 from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, TrapTypeError, TrapValueError
 from heddle.vm.builtins.table import BUILTINS, CALLING_BUILTINS, check_call
 from heddle.vm.codes import V0302, V0305, V0405, V0408
@@ -89,7 +90,8 @@ def integer_of(value: Any) -> int:
         raise TrapTypeError(V0405, f"expected a bool or integer dtype, got {value.dtype}")
     if value.layout.num_elements != 1:
         raise TrapValueError(V0405, f"expected one element, got a tensor of shape {tuple(value.shape)}")
-    return int(element.from_address(value.address).value)
+    near = value.copyto(cpu(0)) if is_far(value) else value
+    return int(element.from_address(near.address).value)
 
 
 FAILURES = (

@@ -51,16 +51,16 @@ from heddle.vm.insight.watchable import Watchable
 from heddle.vm.isa import UNDEFINED_ARGS, VM_STATE, ArgKind, FuncKind
 from heddle.vm.objects import VMClosure
 from heddle.vm.placement import (
-    KERNEL_DEVICE_PREFIX,
     MachineMemory,
     MachineTypeError,
     MemoryConfig,
-    is_device_number,
+    device_of_kernel,
     launcher,
     placement_of,
     with_host,
 )
 from heddle.vm.program import CHECKS_LIFETIMES, FunctionRow
+from heddle.vm.program_devices import DEVICES, Place, check_devices, param_places
 from heddle.vm.stateful import StatefulCalls
 from heddle.vm.steps import (
     CLEAR,
@@ -94,7 +94,8 @@ class Machine(StatefulCalls, Watchable):
 
     `device` is one device or several. If the last one is not a CPU, a CPU is appended as host. `memory_cfg`:
     None (pooled), "naive", "pooled", or a map from device to one of them. If the executable has variants, the
-    best one for this processor is taken.
+    best one for this processor is taken. A program that names several devices needs them all, in its order;
+    arguments are moved to the devices of their parameters.
 
     Raises: FormatError F0111, F0112 for code that this processor cannot run; UsageError V0303 for invalid
     arguments (also a TypeError, ValueError or AssertionError); BytecodeError V01.. for a program that breaks
@@ -129,6 +130,7 @@ class Machine(StatefulCalls, Watchable):
         register_builtins()
         self.executable = rt_mod
         self.devices = with_host(device)
+        check_devices(rt_mod.metadata, self.devices if isinstance(device, Device) else device)
         self.max_frames = current_limits().frames
         self.checks_lifetimes = rt_mod.program.metadata.get(CHECKS_LIFETIMES) == "yes"
         self.memory = MachineMemory(memory_cfg, self.checks_lifetimes)
@@ -199,25 +201,13 @@ class Machine(StatefulCalls, Watchable):
             )
         if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
             return Function(partial(BUILTINS[name], memory=self.memory), name)
-        return self._launched(name, found) if self._has_far_memory and name not in BUILTINS else found
-
-    def _launched(self, name: str, found: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a callable for a kernel of the program. If the kernel runs on a device with its own memory,
-        the device launches it; the executable says on which device. External functions are called directly.
-
-        Raises: UsageError V0303 for a device that does not exist.
-        """
-        if self.executable.find_function(name, True) is None:
+        is_kernel = (
+            self._has_far_memory and name not in BUILTINS and self.executable.find_function(name, True)
+        )
+        if not is_kernel:
             return found
-        text = self.executable.program.metadata.get(KERNEL_DEVICE_PREFIX + name, "0")
-        if not is_device_number(text, len(self.devices)):
-            raise UsageError(
-                V0303, f"kernel {name!r} runs on device {text[:20]}: there are {len(self.devices)} devices"
-            )
-        where = self.devices[int(text)]
-        if where.is_host:
-            return found
-        return Function(launcher(where, raw_callable(found)), name)
+        where = device_of_kernel(name, self.executable.metadata, self.devices)
+        return found if where.is_host else Function(launcher(where, raw_callable(found)), name)
 
     def watching_changed(self) -> None:
         """Called when an instrument or an observer was added or removed."""
@@ -393,10 +383,17 @@ class Machine(StatefulCalls, Watchable):
         row = self._rows.get(name)
         return (row.num_args, row.param_names) if row is not None else (0, ())
 
+    def _places(self, name: str) -> list[Place]:
+        row = self._rows.get(name)
+        return [] if row is None else param_places(self.executable.metadata, name, row.num_args)
+
     def __getitem__(self, name: str) -> Function:
         """Return a callable for a saved call or a function of the program. Raises: UnknownFunctionError V0301
         (also an AttributeError)."""
         closure = self._closure(name)
+        if DEVICES in self.executable.metadata:
+            moved = partial(self._on_devices, name)
+            return ProgramFunction(lambda *args: closure.impl(self, *moved(map(compact, args))), name)
         if closure.direct is not None:
             return ProgramFunction(closure.direct, name)
         return ProgramFunction(lambda *args: closure.impl(self, *map(compact, args)), name)

@@ -52,6 +52,19 @@ def is_device_number(text: str, count: int) -> bool:
     return text == "-1" or (is_number and int(text) < count)
 
 
+def device_of_kernel(name: str, metadata: Mapping[str, str], devices: Sequence[Device]) -> Device:
+    """Return the device that runs a kernel of a program: the one that its metadata names, else the first.
+
+    Raises: UsageError V0303 for one that the machine has not.
+    """
+    text = metadata.get(KERNEL_DEVICE_PREFIX + name, "0")
+    if not is_device_number(text, len(devices)):
+        raise UsageError(
+            V0303, f"kernel {name!r} runs on device {text[:20]}: there are {len(devices)} devices"
+        )
+    return devices[int(text)]
+
+
 def launcher(where: Device, kernel: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that launches a kernel on a device."""
     launch, number = where.api.launch, where.device_id

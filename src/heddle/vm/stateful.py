@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from heddle.support.diagnostics import Trap, TrapIndexError, TrapTypeError, Trap
 from heddle.vm.codes import V0302, V0303, V0304, V0306
 from heddle.vm.objects import VMClosure
 from heddle.vm.placement import MachineMemory
+from heddle.vm.program_devices import Place
 
 _UNCHANGED = (Tensor, Shape, Array, Map, str, Function, VMClosure, Device, DataType, Module, RefValue)
 
@@ -72,19 +74,34 @@ class StatefulCalls(ABC):
     def _parameters(self, name: str) -> tuple[int, tuple[str, ...]]:
         """Return the number of parameters of a function, and their names if they were recorded."""
 
-    def _on_device(self, value: Any) -> Any:
+    @abstractmethod
+    def _places(self, name: str) -> list[Place]:
+        """The device of each parameter of a function of the program; none for a saved call."""
+
+    def _on_device(self, value: Any, place: Place = 0) -> Any:
+        if isinstance(value, Array):
+            places = place if isinstance(place, list) and len(place) == len(value) else [place] * len(value)
+            return Array(map(self._on_device, value, places))
+        if isinstance(place, list):  # what was given is no such tuple, as the program will say
+            return value
         if isinstance(value, Tensor):
-            where = self.devices[0]
+            where = self.devices[place]
             return value.to_device(where, self.memory.allocator_of(where)).contiguous()
         if isinstance(value, ConstructorValue):
-            return map_values(value, self._on_device, Array)
-        return Array(map(self._on_device, value)) if isinstance(value, Array) else value
+            return map_values(value, lambda item: self._on_device(item, place), Array)
+        return value
+
+    def _on_devices(self, name: str, values: Iterable[Any]) -> list[Any]:
+        """Arguments of a function on the devices of its parameters. Surplus ones, which the call will tell
+        of, are on the first."""
+        places = chain(self._places(name), repeat(0))
+        return [self._on_device(value, place) for value, place in zip(values, places, strict=False)]
 
     def _bind(self, name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
         """Return the arguments in parameter order. Positional arguments fill the parameters that keywords
         leave."""
         if not kwargs:
-            return [self._on_device(convert_argument(arg)) for arg in args]
+            return self._on_devices(name, map(convert_argument, args))
         _, names = self._parameters(name)
         for keyword in [key for key in kwargs if key not in names]:
             sys.stdout.write(f"Warning: {keyword} is not a parameter of {name}\n")
@@ -97,7 +114,7 @@ class StatefulCalls(ABC):
                 f"function {name!r} expects {len(names)} arguments ({', '.join(names)}), "
                 f"got {len(named) + len(args)}",
             )
-        return [self._on_device(convert_argument(value)) for value in ordered]
+        return self._on_devices(name, map(convert_argument, ordered))
 
     def saved_names(self) -> tuple[str, ...]:
         """The names of the saved calls."""

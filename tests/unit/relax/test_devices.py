@@ -115,7 +115,7 @@ def test_each_devices_memory_comes_from_its_own_allocator(mode: str):
     """Told by the allocators' books."""
     vm = machine(Hinted, mode, CPUS, memory_cfg={heddle.cpu(0): "naive", heddle.cpu(1): "pooled"})
     x, y, z = arguments(7)
-    values = [heddle.runtime.tensor(value) for value in (x, y, z)]
+    values = [heddle.runtime.tensor(*pair) for pair in ((x,), (y,), (z, heddle.cpu(1)))]
     kinds = [(where, kind) for where in CPUS for kind in ("naive", "pooled")]
     books = {(where.device_id, kind): allocator_for(where, kind).books for where, kind in kinds}
     before = {key: book.num_allocations for key, book in books.items()}
@@ -182,7 +182,9 @@ def test_constants_lie_on_their_device(mode: str, tmp_path: Any):
 
 
 def test_a_machine_with_too_few_devices_is_refused():
-    with pytest.raises(UsageError, match=r"V0303(.|\n)*device 1: there are 1 devices"):
+    with pytest.raises(
+        UsageError, match=r"V0303(.|\n)*for 2 devices: expected cpu\(0\), cpu\(1\), got cpu\(0\)"
+    ):
         machine(Realized, "bytecode", [heddle.cpu(0)])
 
 

@@ -212,8 +212,11 @@ def test_nodes_with_fields_changed() -> None:
         for name, wanted in fields.items():
             found = getattr(made, names.get(name, name))
             assert found is wanted or tuple(found) == tuple(wanted) or found == wanted
-        with pytest.raises(HeddleError, match="Q0101"):
-            change(node, virtual_device=heddle.cpu())
+        if change is relay.FunctionWithFields:
+            assert change(node, virtual_device="cpu:1").attrs["result_virtual_device"] == "cpu(1)"
+        else:
+            with pytest.raises(HeddleError, match="Q0101"):
+                change(node, virtual_device=heddle.cpu())
     func = relay.FunctionWithFields(relay.Function([x], x), attrs={"Primitive": 1})
     assert func.attrs["Primitive"] == 1
     typed = relay.transform.InferType()(heddle.IRModule.from_expr(relay.Function([x], x + x)))["main"]

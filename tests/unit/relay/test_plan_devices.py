@@ -9,11 +9,11 @@ import pytest
 
 import heddle
 from heddle import relay
+from heddle.graph.virtual_device import VirtualDevice, device_attribute, virtual_device
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay.placement import post_order
 from heddle.relay.transform import PlanDevices
-from heddle.relay.transform.plan_devices import device_text
 from heddle.relay.transform.rewriting import is_call
 from heddle.support.diagnostics import HeddleError
 from tests.unit.relay.programs import plain, program, run
@@ -154,7 +154,7 @@ def test_functions_are_put_on_devices() -> None:
     made = PlanDevices(heddle.cpu()).transform(mod, None)  # type: ignore[arg-type]
     assert _places(made) == ([ONE, ONE], CPU)
     wanted = plain(relay.create_executor("debug", mod).evaluate()(np.ones(2, "f"), np.ones(2, "f")))
-    vm = heddle.relax.VirtualMachine(heddle.compile(made), heddle.cpu())
+    vm = heddle.relax.VirtualMachine(heddle.compile(made), [heddle.cpu(0), heddle.cpu(1)])
     ones = heddle.tensor(np.ones(2, "float32"))
     np.testing.assert_array_equal(vm["main"](ones, ones).numpy(), wanted)
     with pytest.raises(HeddleError, match="2 parameters, got 1"):
@@ -163,4 +163,27 @@ def test_functions_are_put_on_devices() -> None:
 
 @pytest.mark.parametrize("text", ["cpu", "cpu:0", "cpu(0)"])
 def test_names_of_devices(text: str) -> None:
-    assert device_text(text) == CPU and device_text("VirtualDevice(x)") == "VirtualDevice(x)"
+    assert device_attribute(text) == CPU and virtual_device(text).device is heddle.cpu()
+    with pytest.raises(HeddleError, match="U0201"):
+        virtual_device("VirtualDevice(x)")
+
+
+def test_virtual_devices_join_field_by_field() -> None:
+    """Not said is -1 for numbers; what contradicts does not join."""
+    cases = [
+        (VirtualDevice(), -1, -1, None),
+        (VirtualDevice("cpu(1)"), 1, 1, "cpu(1)"),
+        (VirtualDevice(target="cuda -arch=sm_90"), 2, -1, ...),
+        (VirtualDevice(heddle.cpu(1), "llvm", "global"), 1, 1, ...),
+    ]
+    for place, kind, number, shown in cases:
+        assert (place.device_type_int, place.device_type, place.virtual_device_id) == (kind, kind, number)
+        assert device_attribute(place) == (place if shown is ... else shown)
+    one, scoped, cuda = VirtualDevice("cpu:1"), VirtualDevice(memory_scope="global"), VirtualDevice("cuda")
+    joined = one.joined(scoped)
+    assert (str(joined), joined.place) == ("cpu(1), global", one.place)
+    assert one.joined(cuda) is None and VirtualDevice(target="llvm").joined(cuda) is None
+    assert one.joined(VirtualDevice()) is one and str(scoped.filled(one)) == "cpu(1), global"
+    assert str(VirtualDevice(target="cuda").filled(one)) == "cuda(0), cuda"
+    with pytest.raises(HeddleError, match=r"U0201.*'llvm' does not run on cuda:0"):
+        heddle.target.VirtualDevice("cuda", "llvm")

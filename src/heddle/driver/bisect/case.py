@@ -16,10 +16,10 @@ from heddle.driver.signature import Signature
 from heddle.driver.values import as_argument, as_arrays
 from heddle.ir.module import IRModule
 from heddle.relax.interpreter import GraphInterpreter
-from heddle.runtime.device import cpu
 from heddle.support.diagnostics import HeddleError
 from heddle.support.frozen import frozen
 from heddle.target import Target
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relax import VirtualMachine
 
 
@@ -95,7 +95,7 @@ def compiled_outputs(case: Case, exec_mode: str | None = None) -> list[Array]:
     mode = exec_mode or setup.exec_mode
     cache = KernelCache(None)  # what was kept may be of another state of the compiler
     made = build_for(case.mod, setup.target, exec_mode=mode, cache=cache, precision=setup.precision)
-    machine = VirtualMachine(made, cpu())
+    machine = VirtualMachine(made, machine_devices(made.metadata))
     value = machine[setup.function](*map(as_argument, case.arrays))
     return named_outputs(signature_of(made, setup.function), value)[1]
 

@@ -31,7 +31,6 @@ from heddle.driver.session.metrics import Counters, SessionMetrics
 from heddle.driver.session.report import SessionReport
 from heddle.driver.signature import TensorSpec
 from heddle.driver.values import as_argument, as_array
-from heddle.runtime.device import cpu
 from heddle.runtime.dtype import DataType
 from heddle.runtime.module import Module
 from heddle.runtime.native.library import loops_on_this_thread, native_library
@@ -39,6 +38,7 @@ from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.support.settings import settings
 from heddle.vm.insight.peak_memory import peak_memory_bytes, peak_memory_text
+from heddle.vm.program_devices import machine_devices
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
 Inputs = Mapping[str, Any]
@@ -202,7 +202,9 @@ class Session:
         """Profile one call: see `docs/debugging.md`. Other requests continue meanwhile. `html()` of the
         report is a page like that of `heddle inspect --html`, which notebooks show."""
         bound = self._bound(arrays, inputs)
-        report = VirtualMachine(self.executable, cpu()).profile(self.function, *bound)
+        report = VirtualMachine(self.executable, machine_devices(self.executable.metadata)).profile(
+            self.function, *bound
+        )
         return SessionReport.of(report, self.executable)
 
     def metrics(self) -> SessionMetrics:
@@ -258,7 +260,9 @@ class Session:
         """The parts that live in one process."""
         self._process = os.getpid()
         self._gate: Gate[VirtualMachine] = Gate(
-            lambda: VirtualMachine(self.executable, cpu()), self.num_machines, self._memory_limit_bytes
+            lambda: VirtualMachine(self.executable, machine_devices(self.executable.metadata)),
+            self.num_machines,
+            self._memory_limit_bytes,
         )
         self._counters = Counters()
         self._starting, self._warming = threading.Lock(), threading.Lock()

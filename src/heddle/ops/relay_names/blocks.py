@@ -6,6 +6,7 @@ from typing import Any
 
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
+from heddle.graph.virtual_device import device_attribute
 from heddle.ir.expr import Tuple
 from heddle.ir.op_def import Input, Itself, OpAlias
 from heddle.ops.relay_names.rules import (
@@ -292,12 +293,12 @@ def _annotations() -> Rows:
     copy = alias(
         "device_copy",
         DATA,
-        tuple(attr(name, "str") for name in ends),
+        tuple(attr(name, "device") for name in ends),
         expression=Itself("data"),
         function=lambda data, src_device, dst_device: {
             "data": data,
-            "src_virtual_device": str(src_device),
-            "dst_virtual_device": str(dst_device),
+            "src_virtual_device": device_attribute(src_device),
+            "dst_virtual_device": device_attribute(dst_device),
         },
     )
     yield "to_vdevice", copy
@@ -308,14 +309,14 @@ def _on_device() -> OpAlias:
         "on_device",
         (Input("body"),),
         (
-            attr("virtual_device", "str"),
+            attr("virtual_device", "device"),
             attr("constrain_result", "bool", False),
             attr("constrain_body", "bool", True),
         ),
         expression=Itself("body"),
         function=lambda body, device, constrain_result=False, constrain_body=True: {
             "body": body,
-            "virtual_device": str(device),
+            "virtual_device": device_attribute(device),
             "constrain_result": constrain_result,
             "constrain_body": constrain_body,
         },

@@ -62,7 +62,7 @@ class _Rewriter(BindingRewriter):
             return self._with_machine("invoke_closure", (args[0], *fields), value)
         if name == "relax.call_pure_packed":
             return Call(args[0], args[1:], value.attrs, value.ty_args)
-        if name == "relax.to_vdevice":
+        if name in ("relax.to_vdevice", "relax.vm.to_device"):
             return _to_device(args[0], value)
         if name in BUILTINS:
             flat = tuple(_flat(op_def(value.op), args))
@@ -95,8 +95,10 @@ def _flat(record: OpDef | None, args: Sequence[Expr]) -> Iterator[Expr]:
 
 
 def _to_device(source: Expr, value: Call) -> Call:
-    """The builtin takes the device's kind and number, not the machine's list."""
+    """The builtin takes the device's kind and number, not the machine's list. The attributes stay, for
+    machines that take numbers of their list."""
     target = value.attrs.dst_vdevice
     device, scope = target.device, StringImm(target.memory_scope)
     numbers = constant(device.device_type, "int64"), constant(device.device_id, "int64")
-    return Call(ExternFunc("vm.builtin.to_device"), (source, *numbers, scope), NO_ATTRS, (type_of(value),))
+    args = (source, *numbers, scope)
+    return Call(ExternFunc("vm.builtin.to_device"), args, value.attrs, (type_of(value),))

@@ -34,6 +34,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.disjoint_sets import DisjointSets
 
 _MOVES = ("relax.to_vdevice", "relax.hint_on_device")
 _STATED_TYPES = ("relax.call_tir", "relax.call_dps_packed", "relax.call_tir_inplace")
@@ -49,7 +50,7 @@ class RealizeVDevice(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         functions = {var: func for var, func in mod.functions.items() if func.dialect == "relax"}
-        named = _devices_named(functions.values())
+        named = devices_named(functions.values())
         if not named:
             return mod
         mod = with_listed(mod, named)
@@ -63,7 +64,7 @@ class RealizeVDevice(Pass):
         return builder.get()
 
 
-def _devices_named(functions: Iterable[Function]) -> list[VDevice]:
+def devices_named(functions: Iterable[Function]) -> list[VDevice]:
     """The devices that functions mention, in order, each once."""
     found: list[VDevice] = []
     for func in functions:
@@ -80,7 +81,7 @@ class _Places:
 
     def __init__(self, functions: dict[GlobalVar, Function]) -> None:
         self.functions = functions
-        self._parent: dict[Slot, Slot] = {}
+        self._sets: DisjointSets[Slot] = DisjointSets()
         self._device: dict[Slot, VDevice] = {}
         self._hints: list[tuple[Slot, VDevice]] = []
         for func in functions.values():
@@ -88,10 +89,10 @@ class _Places:
                 self._annotated(param)
             self._sequence(func.body)
         for slot, device in self._hints:
-            self._device.setdefault(self._root(slot), device)
+            self._device.setdefault(self._sets.root(slot), device)
 
     def of(self, slot: Slot) -> VDevice | None:
-        return self._device.get(self._root(slot))
+        return self._device.get(self._sets.root(slot))
 
     def located(self, ty: Type, slot: Slot) -> Type:
         """A type with the devices of a value's tensors."""
@@ -102,15 +103,10 @@ class _Places:
 
     # ---- the sets
 
-    def _root(self, slot: Slot) -> Slot:
-        while slot in self._parent:
-            slot = self._parent[slot]
-        return slot
-
     def _place(self, slot: Slot, device: VDevice | None, node: Any) -> None:
         if device is None:
             return
-        known = self._device.setdefault(self._root(slot), device)
+        known = self._device.setdefault(self._sets.root(slot), device)
         if not structural_equal(known, device):
             raise IRTypeError(
                 R0207,
@@ -120,10 +116,10 @@ class _Places:
             )
 
     def _join(self, a: Slot, b: Slot, node: Any) -> None:
-        first, second = self._root(a), self._root(b)
+        first, second = self._sets.root(a), self._sets.root(b)
         if first != second:
             device = self._device.pop(second, None)
-            self._parent[second] = first
+            self._sets.join(second, first)
             self._place(first, device, node)
 
     def _join_values(self, ty: Type | None, a: Expr, b: Expr, node: Any) -> None:

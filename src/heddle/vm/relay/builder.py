@@ -25,6 +25,7 @@ from heddle.runtime.storage import ALIGN_BYTES
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.frozen import frozen
 from heddle.vm.builder import Place, ProgramBuilder
+from heddle.vm.builtins.memory import PLAIN_SCOPES
 from heddle.vm.codes import V0201, V0203
 from heddle.vm.encode import assemble, decode_arg
 from heddle.vm.isa import VM_STATE, VOID, ArgKind, FuncKind, Instruction, Kind
@@ -38,6 +39,7 @@ from heddle.vm.relay.isa import (
     ALLOC_TENSOR,
     ALLOC_TENSOR_REG,
     CALL_PACKED,
+    DEVICE_COPY,
     FATAL,
     GET_FIELD,
     GET_TAG,
@@ -253,6 +255,16 @@ class RelayBuilder(ProgramBuilder):
         dst = self._fresh()
         self._add(ALLOC_ADT, 0, dst, self._registers(scalars))
         return dst
+
+    def emit_device_copy(
+        self, args: Sequence[int], ends: tuple[int, int], dst: int | None, *, place: Place = None
+    ) -> None:
+        """One instruction; it is as in the base class for a memory scope that machines have not."""
+        if dst is None or self._known(args[3]) not in PLAIN_SCOPES:
+            super().emit_device_copy(args, ends, dst, place=place)
+            return
+        self._place = place
+        self._add(DEVICE_COPY, self._register(args[0]), *ends, dst)
 
     def emit_ret(self, result: int, *, place: Place = None) -> None:
         """Return what the operand `result` holds."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from heddle.runtime.artefact import Section
-from heddle.runtime.device import CPU
 from heddle.runtime.module import Module, register_loader
 from heddle.runtime.params import load_param_dict, save_param_dict
 from heddle.runtime.tensor import Tensor, tensor
@@ -21,8 +20,8 @@ from heddle.vm.constants import LateConstant
 from heddle.vm.executable import Executable as AnyExecutable
 from heddle.vm.executable import read_program
 from heddle.vm.program import FunctionRow, Program
-from heddle.vm.relay.isa import LOAD_CONST, RELAY
-from heddle.vm.relay.object_file import read_object, write_object
+from heddle.vm.relay.isa import RELAY
+from heddle.vm.relay.object_file import listed_devices, read_object, write_object
 from heddle.vm.relay.text import (
     bytecode_text,
     constants_text,
@@ -81,10 +80,8 @@ class Executable(AnyExecutable):
 
     @property
     def virtual_devices(self) -> str:
-        """The devices that constants lie on, a line each."""
-        steps = (self.program.instruction(index) for index in range(len(self.program.offsets)))
-        most = max((step.values[1] for step in steps if step.spec is LOAD_CONST), default=0)
-        return devices_text([(CPU, number, "") for number in range(most + 1)])
+        """The devices that the program is for, a line each."""
+        return devices_text(listed_devices(self.program))
 
     @property
     def primitives(self) -> str:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from heddle.runtime.data import map_values
 from heddle.runtime.device import Device
-from heddle.runtime.function import Function
 from heddle.runtime.module import Module
 from heddle.runtime.profiling import Report
 from heddle.runtime.shape import Array
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.timing import Benchmarked
 from heddle.support.diagnostics import TrapIndexError, TrapValueError, UsageError, did_you_mean
-from heddle.vm.callables import MachineModule, ProgramFunction
+from heddle.vm.callables import MachineModule
 from heddle.vm.codes import V0302, V0303, V0304, V0306
 from heddle.vm.given_memory import check_apart
 from heddle.vm.machine import Machine
@@ -89,12 +87,6 @@ class VirtualMachine(Machine, Benchmarked):
 
     # Calling from Python
 
-    def __getitem__(self, name: str) -> Function:
-        """A function as a callable that takes numbers, as `set_input` does. Raises: UnknownFunctionError
-        V0301."""
-        call = super().__getitem__(name).call
-        return ProgramFunction(lambda *args: call(*map(_with_tensors, args)), name)
-
     def set_one_input(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Bind one argument of the next call: `set_one_input("main", name_or_number, value)`, or by keyword.
 
@@ -113,7 +105,7 @@ class VirtualMachine(Machine, Benchmarked):
                 V0306, f"function {func_name!r} has no parameter {key!r}", help=did_you_mean(str(key), names)
             )
         bound = self._inputs.setdefault(func_name, [_MISSING] * expected)
-        bound[index] = self._on_device(convert_argument(value))
+        bound[index] = self._on_device(convert_argument(value), self._places(func_name)[index])
 
     def get_input_index(self, input_name: str, func_name: str = "main") -> int:
         """The number of a parameter, -1 where there is none of that name."""
@@ -234,15 +226,6 @@ class VirtualMachineProfiler(VirtualMachine):
 
 _MISSING = object()
 """An input that was not set."""
-
-
-def _with_tensors(arg: Any) -> Any:
-    """An argument whose numbers, alone or in data, are tensors."""
-    return arg if type(arg) is Tensor else map_values(arg, _number, Array)
-
-
-def _number(value: Any) -> Any:
-    return convert_argument(value) if isinstance(value, (int, float)) else value
 
 
 def _memory_config(given: Any) -> MemoryConfig:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from heddle.runtime.device import CPU
+from heddle.runtime.device import CPU, DEVICE_TYPES, Device, cpu
 from heddle.runtime.params import read_tensor, write_tensor
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
@@ -33,7 +33,9 @@ from heddle.vm.codes import V0303
 from heddle.vm.constants import Constant, ConstantKind, kind_of, parse_integer, read_plain, write_plain
 from heddle.vm.insight.kernel_cost import METADATA_PREFIX
 from heddle.vm.isa import FuncKind, Instruction, Kind
+from heddle.vm.placement import KERNEL_DEVICE_PREFIX
 from heddle.vm.program import FunctionRow, Program
+from heddle.vm.program_devices import device_entries, devices_listed, whole_places
 from heddle.vm.relay.isa import INVOKE_PACKED, LOAD_CONST, RELAY
 
 MAGIC = 0xD225DE2F4214151D
@@ -48,7 +50,9 @@ _KINDS = (
     ConstantKind.DTYPE,
 )
 """The kinds of constants by their numbers in the file."""
-_SIZES, _COST = "sizes", "cost"
+_SIZES = "sizes"
+_KNOWN = {"cost": METADATA_PREFIX, "device": KERNEL_DEVICE_PREFIX}
+"""What is known of primitives, and the prefixes of metadata that say it."""
 _MASK = (1 << 64) - 1
 
 
@@ -82,10 +86,11 @@ def write_object(program: Program) -> bytes:
     devices = _devices(program)
     writer.u64(MAGIC)
     writer.text(VERSION)
-    writer.u64(max(devices, default=0) + 1)
-    for number in range(max(devices, default=0) + 1):
-        writer.i32(CPU)
-        writer.i32(number)
+    listed = listed_devices(program)
+    writer.u64(len(listed))
+    for each in listed:
+        writer.i32(each.device_type)
+        writer.i32(each.device_id)
         writer.text("")
     writer.i32(0)
     writer.texts([program.functions[row].name for row in numbering.functions])
@@ -98,6 +103,12 @@ def write_object(program: Program) -> bytes:
     for row in numbering.functions:
         _write_function(writer, program, program.functions[row], numbering)
     return writer.bytes()
+
+
+def listed_devices(program: Program) -> list[Device]:
+    """The devices that a program lists, else as many processors as its constants lie on."""
+    found = devices_listed(program.metadata)
+    return found or [cpu(number) for number in range(max(_devices(program), default=0) + 1)]
 
 
 def _devices(program: Program) -> list[int]:
@@ -132,9 +143,9 @@ def _write_primitives(writer: Writer, program: Program, numbering: _Numbering) -
             if known.setdefault(number, {}).setdefault(_SIZES, count) != count:
                 raise UsageError(V0303, f"{names[number]!r} is called with different numbers of sizes")
     for number, name in enumerate(names):
-        cost = program.metadata.get(METADATA_PREFIX + name)
-        if cost is not None:
-            known.setdefault(number, {})[_COST] = cost
+        for key, prefix in _KNOWN.items():
+            if prefix + name in program.metadata:
+                known.setdefault(number, {})[key] = program.metadata[prefix + name]
     writer.texts(names)
     writer.u64(len(known))
     for number, entries in sorted(known.items()):
@@ -151,7 +162,7 @@ def _write_function(writer: Writer, program: Program, row: FunctionRow, numberin
     names = row.param_names or tuple(f"p{number}" for number in range(row.num_args))
     writer.texts([row.name, str(row.register_file_size), str(row.end - row.start)])
     writer.texts(names)
-    writer.numbers([0] * row.num_args)
+    writer.numbers(whole_places(program.metadata, row.name, row.num_args))
     for index in range(row.start, row.end):
         fields = stored_fields(program.instruction(index), numbering)
         writer.numbers([_signed(instruction_hash(fields)), *fields])
@@ -203,33 +214,34 @@ def _signed(value: int) -> int:
 def read_object(data: bytes | bytearray | memoryview) -> Program:
     """The program of a file's bytes, not verified. Raises: FormatError F0106."""
     reader = Reader(memoryview(data), "header")
-    num_devices = _read_header(reader)
+    listed = _read_header(reader)
     reader.enter("globals")
     names = reader.texts()
     reader.enter("constants")
     constants = reader.items(4, lambda: _read_constant(reader))
     devices = reader.numbers()
-    if len(devices) != len(constants) or not all(0 <= device < num_devices for device in devices):
+    if len(devices) != len(constants) or not all(0 <= device < len(listed) for device in devices):
         raise reader.fail("Invalid VM file format in the constants section: each has one of the devices")
     reader.enter("primitives")
     primitives = reader.texts()
     known = _read_known(reader, len(primitives))
     reader.enter("code")
-    code = _Code(reader, len(names), known)
+    code = _Code(reader, len(names), known, len(listed))
     rows = code.read(names)
     reader.done()
     packed = (FunctionRow(FuncKind.PACKED, name, -2) for name in primitives)
     metadata = {
-        METADATA_PREFIX + primitives[number]: entries[_COST]
+        prefix + primitives[number]: entries[key]
         for number, entries in known.items()
-        if _COST in entries
-    }
+        for key, prefix in _KNOWN.items()
+        if key in entries
+    } | device_entries(listed, code.param_devices)
     return Program(
         RELAY, (*rows, *packed), tuple(constants), tuple(code.offsets), tuple(code.words), metadata=metadata
     )
 
 
-def _read_header(reader: Reader) -> int:
+def _read_header(reader: Reader) -> list[Device]:
     if reader.u64() != MAGIC:
         raise reader.fail("Invalid VM file format in the header section: it begins with another number")
     version = reader.text()
@@ -237,9 +249,12 @@ def _read_header(reader: Reader) -> int:
         wrong = f"expected version {VERSION!r}, got {version[:40]!r}"
         raise reader.fail(f"Invalid VM file format in the header section: {wrong}")
     devices = reader.items(16, lambda: (reader.i32(), reader.i32(), reader.text()))
-    if not devices or any(kind != CPU or number < 0 for kind, number, _ in devices) or reader.i32() != 0:
-        raise reader.fail("Invalid VM file format in the header section: the devices are no processors")
-    return len(devices)
+    known = all(
+        kind in DEVICE_TYPES.values() and number >= 0 and not scope for kind, number, scope in devices
+    )
+    if not devices or not known or devices[0][0] != CPU or reader.i32() != 0:
+        raise reader.fail("Invalid VM file format in the header section: expected devices, a processor first")
+    return [Device(kind, number) for kind, number, _ in devices]
 
 
 def _read_constant(reader: Reader) -> Constant:
@@ -266,10 +281,13 @@ def _read_known(reader: Reader, num_primitives: int) -> dict[int, dict[str, str]
 class _Code:
     """The section of functions: words and where instructions start in them."""
 
-    def __init__(self, reader: Reader, num_functions: int, known: Mapping[int, Mapping[str, str]]) -> None:
+    def __init__(
+        self, reader: Reader, num_functions: int, known: Mapping[int, Mapping[str, str]], num_devices: int
+    ) -> None:
         self.words: list[int] = []
         self.offsets: list[int] = []
-        self._reader, self._num_functions = reader, num_functions
+        self.param_devices: dict[str, list[int]] = {}
+        self._reader, self._num_functions, self._num_devices = reader, num_functions, num_devices
         self._sizes = {
             number: parse_integer(reader, entries.get(_SIZES, "0")) for number, entries in known.items()
         }
@@ -290,8 +308,9 @@ class _Code:
             raise self._fail(f"expected a name and two numbers, got {len(head)} texts")
         name, size, count = head[0], parse_integer(reader, head[1]), parse_integer(reader, head[2])
         params, devices = reader.texts(), reader.numbers()
-        if len(devices) != len(params) or any(devices):
-            raise self._fail("each parameter has a device, the first")
+        if len(devices) != len(params) or not all(0 <= number < self._num_devices for number in devices):
+            raise self._fail("each parameter has one of the devices")
+        self.param_devices[name] = devices
         start = len(self.offsets)
         for _ in range(max(count, 0)):
             self._instruction()

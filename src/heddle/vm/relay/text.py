@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heddle.runtime.device import Device
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.vm.constants import Constant, LateConstant
@@ -58,11 +59,11 @@ def constants_text(program: Program) -> str:
     )
 
 
-def devices_text(devices: Sequence[tuple[int, int, str]]) -> str:
-    """Virtual devices: kind, number and memory scope."""
+def devices_text(devices: Sequence[Device]) -> str:
+    """Virtual devices: kind, number and memory scope, which is none."""
     return "".join(
-        f"VM VirtualDevice[{number}]: device type {kind}, id {own} and mem_scope {scope}\n"
-        for number, (kind, own, scope) in enumerate(devices)
+        f"VM VirtualDevice[{number}]: device type {each.device_type}, id {each.device_id} and mem_scope \n"
+        for number, each in enumerate(devices)
     )
 
 

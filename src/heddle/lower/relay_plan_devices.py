@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
+from heddle.graph.types import TensorType
+from heddle.graph.virtual_device import ANYWHERE, VirtualDevice, device_attribute, virtual_device
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.type_data import Constructor
+from heddle.ir.types import TupleType
 from heddle.relay.builders import without_type
-from heddle.relay.codes import Q0506
+from heddle.relay.codes import Q0506, Q0507
 from heddle.relay.nodes import Clause, Let, Match, Pattern
 from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE
 from heddle.relay.placement import operands, post_order
+from heddle.relay.text_values import type_text
 from heddle.relay.transform.rewriting import call, is_call
 from heddle.relay.typed import infer_module
-from heddle.runtime.device import Device
+from heddle.runtime.device import cpu
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.disjoint_sets import DisjointSets
 from heddle.support.frozen import frozen
 
 _ON, _COPY = "on_device", "device_copy"
-_HOST = "cpu(0)"
 _SHAPES = ("shape_of", "vm.shape_of")
 Edge = tuple[int, int]
 """An expression, by identity, and the number of its operand."""
@@ -33,7 +36,8 @@ Edge = tuple[int, int]
 @frozen(slots=False)
 class PlanDevices(Pass):
     """Put every value on a device, by the annotations of the program, and insert copies between devices.
-    `config` is the device of what nothing is said about.
+    `config` is the device of what nothing is said about. Where a field of an annotation is open (a
+    `VirtualDevice` without a device, say), what other annotations say fills it, and then `config`.
 
         add(on_device(tanh(%x), virtual_device="cuda(0)"), %y)
 
@@ -46,29 +50,21 @@ class PlanDevices(Pass):
     Operands and results of operators, fields of tuples, branches and matches with what they give are on one
     device; arguments are where the parameters of the functions are; shapes are on the host. A function's
     result that nothing is said about is on the default device, its parameters where its result is, and the
-    value of a let where the let's is. A program without annotations stays.
+    value of a let where the let's is. A constant is wherever it is read. A program without annotations stays.
 
-    Raises: IRTypeError Q0506 for a value that is annotated for two devices.
+    Raises: IRTypeError Q0506 for a value that is annotated for two devices, Q0507 for one that would have to
+    be copied and is neither a tensor nor a tuple of tensors.
     """
 
-    config: str | Device
+    config: Any
     opt_level = 0
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        functions = {var: func for var, func in mod.functions.items() if is_relay(func)}
-        if not any(map(_is_annotated, functions.values())):
+        if not any(_is_annotated(func) for func in mod.functions.values() if is_relay(func)):
             return mod
         mod = infer_module(mod)
-        plan = _Plan({var: mod.functions[var] for var in mod.functions if var in functions})
-        plan.constrain()
-        plan.fill_in(device_text(self.config))
+        plan = DevicePlan(mod, virtual_device(self.config))
         return infer_module(mod.with_functions({**mod.functions, **plan.rewritten()}))
-
-
-def device_text(device: Any) -> str:
-    """The text of a device, the same for `cpu`, `cpu:0` and `cpu(0)`."""
-    found = re.fullmatch(r"(\w+)(?:[:(](\d+)\)?)?", str(device))
-    return f"{found[1]}({int(found[2] or 0)})" if found else str(device)
 
 
 def _is_annotated(func: Function) -> bool:
@@ -76,63 +72,82 @@ def _is_annotated(func: Function) -> bool:
     return has_attrs or any(is_call(node, _ON, _COPY) for node in post_order(func))
 
 
-class _Plan:
-    """Sets of values on one device, by union; `_device` has those of sets that are known."""
+class DevicePlan:
+    """Sets of values on one device, by union; `_device` has those of sets that are known. The module's
+    functions have types. Raises: IRTypeError Q0506."""
 
-    def __init__(self, functions: dict[GlobalVar, Any]) -> None:
-        self._functions = functions
+    def __init__(self, mod: IRModule, default: VirtualDevice) -> None:
+        functions = {var: func for var, func in mod.functions.items() if is_relay(func)}
+        self._functions: dict[GlobalVar, Any] = functions
         self._nodes = {id(node): node for func in functions.values() for node in post_order(func)}
         self._values = {node.var: node.value for node in self._nodes.values() if isinstance(node, Let)}
-        self._above: dict[int, int] = {}
-        self._device: dict[int, str] = {}
+        self._sets: DisjointSets[int] = DisjointSets()
+        self._device: dict[int, VirtualDevice] = {}
         self._kept: list[Any] = []
         self._copies: set[Edge] = set()
         """Operands that are on another device than what uses them."""
+        self._results_of: dict[int, object] = {}
+        """What stands for results that are constants, by the function."""
         self._results: set[int] = set()
         """Calls whose value is on another device than the function's result."""
+        self._constrain()
+        self._fill_in(default)
 
     # ---- sets
 
     def _key(self, expr: Any) -> int:
         if isinstance(expr, GlobalVar):  # one for each name
             expr = self._functions.get(expr, expr)
+        elif isinstance(expr, Constant):  # another one at each place
+            expr = object()
         self._kept.append(expr)
         return id(expr)
 
-    def _root(self, key: int) -> int:
-        while (above := self._above.get(key)) is not None:
-            self._above[key] = self._above.get(above, above)  # ways become shorter as they are gone
-            key = above
-        return key
+    def _root(self, expr: Any) -> int:
+        return self._sets.root(self._key(expr))
 
     def _join(self, a: Any, b: Any) -> bool:
         """Put two values on one device; False where they are on different ones."""
-        one, other = self._root(self._key(a)), self._root(self._key(b))
-        if one == other:
-            return True
-        known = self._device.get(one), self._device.get(other)
-        if None not in known and known[0] != known[1]:
+        one, other = self._root(a), self._root(b)
+        joined = self._device.get(one, ANYWHERE).joined(self._device.get(other, ANYWHERE))
+        if joined is None:
             return False
-        self._above[one] = other
-        if known[0] is not None:
-            self._device[other] = known[0]
+        self._sets.join(one, other)
+        self._device[other] = joined
         return True
 
     def _fix(self, expr: Any, device: Any) -> None:
-        text = device_text(device)
-        if self._device.setdefault(self._root(self._key(expr)), text) != text:
-            raise _conflict(expr, self._on(expr), text)
+        root, wanted = self._root(expr), virtual_device(device)
+        known = self._device.get(root, ANYWHERE)
+        if (joined := known.joined(wanted)) is None:
+            raise _conflict(expr, known, wanted)
+        self._device[root] = joined
 
     def _same(self, a: Any, b: Any) -> None:
         if not self._join(a, b):
-            raise _conflict(a, self._on(a), self._on(b))
+            raise _conflict(a, self.of(a), self.of(b))
 
-    def _on(self, expr: Any) -> str:
-        return self._device[self._root(self._key(expr))]
+    def of(self, expr: Any) -> VirtualDevice:
+        """The device of an expression that is no constant, all of it once the plan is made."""
+        return self._device[self._root(expr)]
+
+    def result_of(self, func: Function) -> VirtualDevice:
+        """The device of what a function gives."""
+        return self.of(self._body(func))
+
+    def _body(self, func: Function) -> Any:
+        """What stands for a function's result."""
+        body = func.body
+        return self._results_of.setdefault(id(func), object()) if isinstance(body, Constant) else body
+
+    def devices(self) -> list[VirtualDevice]:
+        """Those that values are on, in the order of the program."""
+        found = map(self.of, filter(self._has_place, self._nodes.values()))
+        return list({each.place: each for each in found}.values())
 
     # ---- constraints
 
-    def constrain(self) -> None:
+    def _constrain(self) -> None:
         """What the program says: devices first, then what is on one device."""
         tops = {id(node.value) for node in self._nodes.values() if isinstance(node, Let)}
         tops |= {id(node.body) for node in self._nodes.values() if isinstance(node, (Let, Function))}
@@ -149,17 +164,32 @@ class _Plan:
                 for param, device in zip(node.params, node.attrs.get(PARAM_DEVICES) or (), strict=False):
                     self._fix(param, device)
                 if RESULT_DEVICE in node.attrs:
-                    self._fix(node.body, node.attrs[RESULT_DEVICE])
+                    self._fix(self._body(node), node.attrs[RESULT_DEVICE])
             elif is_call(node, *_SHAPES):
-                self._fix(node, _HOST)
+                self._fix(node, cpu(0))
+        for node in self._nodes.values():
+            self._unite(node)
         for node in self._nodes.values():
             self._relate(node)
 
+    def _unite(self, node: Any) -> None:
+        """What cannot be apart."""
+        if isinstance(node, Let):
+            self._same(node.var, node.value)
+        elif isinstance(node, Match):
+            for each in _bound([clause.lhs for clause in node.clauses]):
+                self._same(each, node.data)
+        values = () if isinstance(node, Let) else operands(node)[isinstance(node, Call) :]
+        for child in values:  # a function as a value: all of it is where the value is
+            if (func := self._called(child)) is not None:
+                for part in (*func.params, self._body(func)):
+                    self._same(part, child)
+
     def _relate(self, node: Any) -> None:
+        """What is on one device, or copied."""
         if is_call(node, _ON, _COPY, *_SHAPES):
             return
         if isinstance(node, Let):
-            self._same(node.var, node.value)
             self._edges(node, [1])
         elif isinstance(node, Call) and not isinstance(node.op, (Op, Constructor)):
             func = self._called(node.op)
@@ -168,22 +198,10 @@ class _Plan:
                 return
             for number, param in enumerate(func.params, 1):
                 self._edge(node, number, param)
-            if not self._join(func.body, node):
+            if not self._join(self._body(func), node):
                 self._results.add(id(node))
         elif not isinstance(node, (Function, Op, Constructor, GlobalVar)):
             self._edges(node, range(len(operands(node))))
-        if isinstance(node, Match):
-            for each in _bound([clause.lhs for clause in node.clauses]):
-                self._same(each, node.data)
-        for child in operands(node):  # a function as a value: all of it is where the value is
-            func = self._called(child)
-            if (
-                func is not None
-                and not (isinstance(node, Call) and child is node.op)
-                and not isinstance(node, Let)
-            ):
-                for part in (*func.params, func.body):
-                    self._same(part, child)
 
     def _called(self, op: Any) -> Function | None:
         """The function that an expression is, where that is seen."""
@@ -205,35 +223,37 @@ class _Plan:
 
     # ---- what nothing is said about
 
-    def fill_in(self, default: str) -> None:
+    def _fill_in(self, default: VirtualDevice) -> None:
         """Devices for the sets that have none."""
         nodes = [node for node in reversed(self._nodes.values()) if self._has_place(node)]
         for func in nodes:
             if isinstance(func, Function):
-                self._default(func.body, default)
+                self._default(self._body(func), default)
                 for param in func.params:
-                    self._default(param, self._on(func.body))
+                    self._default(param, self.result_of(func))
         for node in nodes:
-            if isinstance(node, Let) and self._root(id(node)) in self._device:
-                self._default(node.value, self._on(node))
+            if isinstance(node, Let) and self._root(node) in self._device:
+                self._default(node.value, self.of(node))
         for node in nodes:
             self._default(node, default)
 
-    def _default(self, expr: Any, device: str) -> None:
-        self._device.setdefault(self._root(self._key(expr)), device)
+    def _default(self, expr: Any, device: VirtualDevice) -> None:
+        root = self._root(expr)
+        self._device[root] = self._device.get(root, ANYWHERE).filled(device)
 
     def _has_place(self, node: Any) -> bool:
         is_elsewhere = isinstance(node, GlobalVar) and node not in self._functions
-        return not isinstance(node, (Op, Constructor)) and not is_elsewhere
+        return not isinstance(node, (Op, Constructor, Constant)) and not is_elsewhere
 
     # ---- the program anew
 
-    def _target(self, node: Any, number: int) -> Any:
-        """What an operand is to be on the device of."""
+    def target(self, node: Any, number: int) -> VirtualDevice:
+        """The device that an operand is to be on."""
         func = self._called(node.op) if isinstance(node, Call) and number else None
-        return func.params[number - 1] if func is not None else node
+        return self.of(func.params[number - 1] if func is not None else node)
 
     def rewritten(self) -> dict[GlobalVar, Any]:
+        """The functions with copies between devices, and with the devices of their parameters and results."""
         made: dict[int, Any] = {}
         for key, node in self._nodes.items():
             made[key] = self._made(node, made)
@@ -242,9 +262,9 @@ class _Plan:
     def _made(self, node: Any, made: dict[int, Any]) -> Any:
         if is_call(node, _ON):
             body = node.args[0]
-            return _moved(made[id(body)], self._on(body), self._on(node))
+            return self._moved(made[id(body)], body, self.of(node))
         moved = {
-            number: _moved(made[id(child)], self._on(child), self._on(self._target(node, number)))
+            number: self._moved(made[id(child)], child, self.target(node, number))
             for number, child in enumerate(operands(node))
             if (id(node), number) in self._copies
         }
@@ -263,11 +283,29 @@ class _Plan:
         found = found if found is node else without_type(found)
         if id(node) in self._results:
             func = self._called(node.op)
-            return _moved(found, self._on(func.body if func is not None else node), self._on(node))
+            return self._moved(found, node if func is None else self._body(func), self.of(node))
         if not isinstance(node, Function):
             return found
-        places = tuple(map(self._on, node.params))
-        return found.with_attr({PARAM_DEVICES: places, RESULT_DEVICE: self._on(node.body)})
+        places = [device_attribute(self.of(param)) for param in node.params]
+        result = device_attribute(self.result_of(node))
+        return found.with_attr({PARAM_DEVICES: tuple(places), RESULT_DEVICE: result})
+
+    def _moved(self, value: Any, old: Any, target: VirtualDevice) -> Any:
+        """The value of `old` on a device."""
+        if isinstance(value, Constant) or target.place == (source := self.of(old)).place:
+            return value
+        if not _is_copied(ty := getattr(old, "ty", TupleType(()))):
+            raise IRTypeError(
+                Q0507,
+                f"a value of type {type_text(ty)} would be copied from {source} to {target}",
+                span=getattr(old, "span", None),
+                help="annotate the tensors before they are put into it",
+            )
+        ends = {
+            "src_virtual_device": device_attribute(source),
+            "dst_virtual_device": device_attribute(target),
+        }
+        return call(_COPY, value, **ends)
 
 
 def _with_parts(node: Any, op: Any, args: tuple[Any, ...]) -> Any:
@@ -275,19 +313,18 @@ def _with_parts(node: Any, op: Any, args: tuple[Any, ...]) -> Any:
     return node if same else replace(node, op=op, args=args)
 
 
-def _conflict(expr: Any, one: str, other: str) -> IRTypeError:
+def _is_copied(ty: Any) -> bool:
+    """Whether values of a type are tensors and tuples of them."""
+    return isinstance(ty, TensorType) or (isinstance(ty, TupleType) and all(map(_is_copied, ty.fields)))
+
+
+def _conflict(expr: Any, one: VirtualDevice, other: VirtualDevice) -> IRTypeError:
     return IRTypeError(
         Q0506,
         f"a value is on two devices: {one} and {other}",
         span=getattr(expr, "span", None),
         help="annotate another use of it, or copy it with device_copy",
     )
-
-
-def _moved(value: Any, source: str, target: str) -> Any:
-    if source == target or isinstance(value, Constant):
-        return value  # a constant is wherever it is read
-    return call(_COPY, value, src_virtual_device=source, dst_virtual_device=target)
 
 
 def _bound(patterns: Iterable[Any]) -> list[Var]:
