@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from heddle.ir.codes import I0303
 from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_printer
 from heddle.ir.node import PRINTERS
 from heddle.ir.types import Type
 from heddle.support.diagnostics import Diagnostic, UsageError
@@ -86,7 +87,7 @@ def declare_dialect(dialect: Dialect) -> Dialect:
     place = caller_place()
     DIALECTS.add(dialect.name, dialect, place=place)
     for family in dialect.families:
-        PRINTERS.add(family, dialect.script, place=place)
+        PRINTERS.add(family, refusing_printer(dialect.script), place=place)
     return dialect
 
 

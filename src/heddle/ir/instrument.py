@@ -11,6 +11,7 @@ from heddle.ir.codes import I0503, I0504, I0506, I0507
 from heddle.ir.dialect import dialect_of
 from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.properties import PROPERTIES, breach_of
 from heddle.ir.transform import Pass, PassInfo, PassInstrument
 from heddle.support.diagnostics import Diagnostic, InternalError, UsageError
@@ -20,9 +21,12 @@ from heddle.support.files import make_folder, write_bytes
 def verify_function(func: BaseFunc, mod: IRModule) -> list[Diagnostic]:
     """Verify a function by its dialect's verifier and return the findings; none for an external function.
 
-    Raises: MissingNameError S0202 for an undeclared dialect.
+    Raises: MissingNameError S0202 for an undeclared dialect; UsageError I0510 for one that nests too deep.
     """
-    return dialect_of(func).verify(func, mod) if func.dialect else []
+    if not func.dialect:
+        return []
+    with refusing_deep_nesting("the verifier", [func]):
+        return dialect_of(func).verify(func, mod)
 
 
 def verify_module(mod: IRModule) -> list[Diagnostic]:

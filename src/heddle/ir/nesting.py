@@ -7,12 +7,13 @@ that nests deeply is refused; one that does not has met a fault of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from heddle.ir.codes import I0510
 from heddle.ir.node import Node
-from heddle.ir.visitor import nesting
+from heddle.ir.visitor import nesting, walk_distinct
 from heddle.support.diagnostics import UsageError
 
 ALWAYS_READ = 100
@@ -28,11 +29,29 @@ def refusing_deep_nesting(reader: str, functions: Iterable[Node]) -> Iterator[No
     try:
         yield
     except RecursionError as error:
-        depth = nesting(*functions)
+        depth = _depth(list(functions))
         if depth <= ALWAYS_READ:
             raise
         raise UsageError(
             I0510,
-            f"{depth} loops, branches and expressions lie inside one another, too many for {reader}",
+            f"{depth} loops, branches, expressions or types lie inside one another, too many for {reader}",
             help="join loops (`T.grid` of fewer axes), and give parts of long expressions names",
         ) from error
+
+
+def refusing_printer(script: Callable[..., str | None]) -> Callable[..., str | None]:
+    """A printer of nodes that refuses those which nest too deep."""
+
+    def printer(node: Node, **options: Any) -> str | None:
+        with refusing_deep_nesting("the printer", [node]):
+            return script(node, **options)
+
+    return printer
+
+
+def _depth(roots: list[Node]) -> int:
+    """How many nodes lie inside one another at most, those of types too, which expressions only refer to."""
+    types = {
+        id(ty): ty for node in walk_distinct(*roots) if isinstance(ty := getattr(node, "ty", None), Node)
+    }
+    return nesting(*roots, *types.values())

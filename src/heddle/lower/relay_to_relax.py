@@ -39,6 +39,7 @@ from heddle.ir.expr import (
     is_relay,
 )
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
@@ -90,8 +91,13 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
 
     Raises: UsageError L0302 for a generic function with too many instances, L0303 for one as a value or
     entry, L0304 for a reference that may lead to itself; IRTypeError where types or devices do not fit;
-    MissingNameError I0301 for an entry that is not there.
+    MissingNameError I0301 for an entry that is not there; I0510 for what nests too deep.
     """
+    with refusing_deep_nesting("the lowering of Relay", mod.functions.values()):
+        return _lowered(mod, entry_functions)
+
+
+def _lowered(mod: IRModule, entry_functions: Sequence[str] | None) -> IRModule:
     typed = infer_module(ToANormalForm()(plan_devices(without_kernels(mod))))
     entries = _entries(typed, entry_functions)
     program = _Program(typed, is_pure=not has_references(typed, [typed[var] for var in entries]))

@@ -6,6 +6,7 @@ from typing import Any
 
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.node import Node, replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
@@ -23,7 +24,7 @@ from heddle.support.trampoline import run
 def infer_module(mod: IRModule) -> IRModule:
     """The module with the types of its Relay functions; the same object where all have theirs.
 
-    Raises: IRTypeError with all findings.
+    Raises: IRTypeError with all findings; UsageError I0510 for types that nest too deep.
     """
     todo = {
         var: func
@@ -32,6 +33,12 @@ def infer_module(mod: IRModule) -> IRModule:
     }
     if not todo:
         return mod
+    with refusing_deep_nesting("type inference", todo.values()):
+        return _typed(mod, todo)
+
+
+def _typed(mod: IRModule, todo: dict[GlobalVar, Function]) -> IRModule:
+    """The module with the types of some of its functions."""
     inference = Inference(mod)
     for func in todo.values():
         for var in free_vars(func):

@@ -8,6 +8,7 @@ from typing import Any
 from heddle.ir.dialect import dialect_of
 from heddle.ir.expr import BaseFunc
 from heddle.ir.module import IRModule
+from heddle.ir.nesting import refusing_printer
 from heddle.ir.node import PRINTERS, Node
 from heddle.relax.metadata import embedded_metadata, weights_statement
 from heddle.relax.print import RelaxPrinter
@@ -79,4 +80,4 @@ def _is_relay(mod: IRModule) -> bool:
     return bool(functions or mod.type_definitions) and all(func.dialect == "relay" for func in functions)
 
 
-PRINTERS.add("module", _print_module)
+PRINTERS.add("module", refusing_printer(_print_module))
