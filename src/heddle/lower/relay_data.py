@@ -20,7 +20,7 @@ from typing import Any
 
 from heddle.graph.infer import infer, type_of
 from heddle.graph.nodes import SeqExpr, VarBinding
-from heddle.graph.types import VDevice
+from heddle.graph.types import TensorType, VDevice
 from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, StringImm, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
@@ -288,7 +288,9 @@ def refuse_cycle(mod: IRModule, ref: Type, node: Any) -> None:
     """
     assert isinstance(ref, RefType)
     seen: set[str] = set()
-    todo: list[Type] = [ref.value]
+    todo: list[Type] = _named_in(ref.value)
+    if not todo:
+        return
     whole = type_text(ref)
     while todo:
         ty = todo.pop()
@@ -305,6 +307,23 @@ def refuse_cycle(mod: IRModule, ref: Type, node: Any) -> None:
                 help=f"a machine would never free it; {INTERPRET}",
             )
         todo += _leads_to(mod, ty)
+
+
+def _named_in(ty: Type) -> list[Type]:
+    """The data types and functions in a type: tuples and references alone lead nowhere."""
+    found, todo, seen = [], [ty], set[int]()
+    while todo:
+        part = todo.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, TupleType):
+            todo += part.fields
+        elif isinstance(part, RefType):
+            todo.append(part.value)
+        elif not isinstance(part, TensorType):
+            found.append(part)
+    return found
 
 
 def _leads_to(mod: IRModule, ty: Type) -> Sequence[Type]:
