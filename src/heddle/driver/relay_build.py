@@ -15,11 +15,13 @@ from typing import Any, ClassVar
 from heddle.driver.codes import D0103
 from heddle.driver.compile import compile as compile_program
 from heddle.driver.pipeline import OptionError
+from heddle.driver.relay_passes import relay_passes
 from heddle.driver.relay_vm import VMCompiler, one_target
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec, signature_from_json
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.types import TupleType
+from heddle.ops.load import load as load_operators
 from heddle.relay.executor import bind_params_by_name
 from heddle.relay.transform.infer_type import InferType
 from heddle.runtime.module import Module
@@ -171,10 +173,16 @@ class BuildModule:
         target_host: Any = None,
         params: Mapping[str, Any] | None = None,
     ) -> tuple[IRModule, dict[str, Tensor]]:
-        """As the function `optimize`."""
-        made, self._params = VMCompiler().optimize(_as_module(mod), target, target_host, params)
-        self._module = made
-        return made, self._params
+        """The Relay module after the passes that TVM's `relay.build` runs (`relay_passes`), and the
+        parameters, which are constants in it. It can be printed, built and run like any other.
+
+        Raises: as `build`, before code is made.
+        """
+        one_target(target, target_host)
+        load_operators()
+        self._params = {name: _as_tensor(value) for name, value in (params or {}).items()}
+        self._module = relay_passes()(InferType()(_bound(_as_module(mod), self._params)))
+        return self._module, self.get_params()
 
     def get_graph_json(self) -> str:
         """The JSON text of the graph; empty for another executor."""
@@ -250,7 +258,7 @@ def build(
 def optimize(
     mod: Any, target: Any = None, params: Mapping[str, Any] | None = None
 ) -> tuple[IRModule, dict[str, Tensor]]:
-    """The program as operators in normal form, optimised, and the parameters. Raises: as `build`."""
+    """The Relay module, optimised, and the parameters: as `BuildModule.optimize`."""
     return BuildModule().optimize(mod, target, None, params)
 
 
@@ -310,6 +318,10 @@ def _as_module(mod: Any) -> IRModule:
 def _bound(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
     if not params:
         return mod
-    values = {name: value if isinstance(value, Tensor) else tensor(value) for name, value in params.items()}
+    values = {name: _as_tensor(value) for name, value in params.items()}
     main = mod.get_global_var("main")
     return mod.with_functions({**mod.functions, main: bind_params_by_name(mod[main], values)})
+
+
+def _as_tensor(value: Any) -> Tensor:
+    return value if isinstance(value, Tensor) else tensor(value)
