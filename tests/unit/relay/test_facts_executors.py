@@ -238,7 +238,9 @@ def test_7_9_the_functions_of_an_ahead_of_time_module() -> None:
     module = AotModule(factory["net"](tvm.cpu()))
     module.set_input("x", values["x"])
     module.run()
-    np.testing.assert_allclose(module.get_output(1).numpy(), run(mod, values["x"], values["w"])[1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        module.get_output(1).numpy(), run(mod, values["x"], values["w"])[1], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_7_4_a_program_of_text_is_built_like_one_of_python() -> None:
