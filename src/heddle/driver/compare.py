@@ -14,6 +14,7 @@ import numpy as np
 
 from heddle.driver.codes import D0401, D0402
 from heddle.driver.inputs import Array
+from heddle.driver.machines import machine_for
 from heddle.driver.models import ModelFile
 from heddle.driver.run import (
     CompileOptions,
@@ -26,8 +27,6 @@ from heddle.driver.run import (
 )
 from heddle.support.diagnostics import MissingDependencyError, UsageError
 from heddle.support.distribution import pip_install
-from heddle.vm.program_devices import machine_devices
-from heddle.vm.relax import VirtualMachine
 
 ENGINES = ("onnxruntime", "fp32")
 """The engines to compare with; `fp32` is Heddle itself in strict float32."""
@@ -123,7 +122,7 @@ def _strict(model: ModelFile, done: Run, repeat: int, _num_threads: int) -> _Oth
         )
     options = CompileOptions(done.report.target, exec_mode=done.exec_mode, trust=done.trust)
     executable = load_or_compile(model, options).executable
-    call = VirtualMachine(executable, machine_devices(executable.metadata))[done.function]
+    call = machine_for(executable)[done.function]
     value, latencies = timed(call, list(done.arguments.arrays.values()), repeat)
     return *named_outputs(signature_of(executable, done.function), value), latencies
 
@@ -149,7 +148,7 @@ def compare_precisions(
     names: list[str] = []
     for each in (precision, "fp32"):
         executable = build_for(mod, as_target(target), params, precision=each)
-        value = VirtualMachine(executable, machine_devices(executable.metadata))[function](*args)
+        value = machine_for(executable)[function](*args)
         names, arrays = named_outputs(signature_of(executable, function), value)
         results.append(arrays)
     rows = zip(names, *results, strict=True)

@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from heddle.driver.codes import D0301, D0401
 from heddle.driver.inputs import Array, make_arguments
+from heddle.driver.machines import machine_for
 from heddle.driver.run import Compiled, Run, signature_of
 from heddle.runtime.profiling import Report
 from heddle.support.diagnostics import MissingDependencyError, UsageError
@@ -22,8 +23,6 @@ from heddle.support.frozen import frozen
 from heddle.vm.insight.console import DebugConsole
 from heddle.vm.insight.debugger import Debugger
 from heddle.vm.insight.recorder import RecordOptions
-from heddle.vm.program_devices import machine_devices
-from heddle.vm.relax import VirtualMachine
 
 UNFUSED = ("FuseOps",)
 """Passes to leave out for kernels that are one node of the model each."""
@@ -44,7 +43,7 @@ def open_debugger(compiled: Compiled, options: DebugOptions) -> Debugger:
     """Return a debugger at the beginning of a call with given or random arguments."""
     signature = signature_of(compiled.executable, options.function)
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
-    machine = VirtualMachine(compiled.executable, machine_devices(compiled.executable.metadata))
+    machine = machine_for(compiled.executable)
     record = RecordOptions(budget_bytes=options.budget_bytes)
     return Debugger.of_call(machine, options.function, *arguments.arrays.values(), options=record)
 
@@ -90,7 +89,7 @@ def view_session(opened: Callable[[], Debugger], breaks: Iterable[str]) -> int:
 
 def profile_run(compiled: Compiled, run: Run, function: str) -> Report:
     """A profile of one more call with a run's arguments."""
-    machine = VirtualMachine(compiled.executable, machine_devices(compiled.executable.metadata))
+    machine = machine_for(compiled.executable)
     arrays = list(run.arguments.arrays.values())
     machine[function](*arrays)  # links kernels, fills pools
     return machine.profile(function, *arrays)

@@ -14,6 +14,7 @@ from typing import Any
 
 from heddle.driver.ceilings import Ceilings, best_s, measure_ceilings
 from heddle.driver.inputs import Array, make_arguments
+from heddle.driver.machines import machine_for
 from heddle.driver.run import Compiled, signature_of, timed
 from heddle.runtime.function import Function
 from heddle.runtime.native.library import set_num_threads
@@ -22,8 +23,7 @@ from heddle.runtime.tensor import Tensor
 from heddle.support.frozen import frozen
 from heddle.vm.insight.kernel_cost import KernelCost, KernelCosts
 from heddle.vm.insight.sites import CALL_TIR_DYN
-from heddle.vm.program_devices import machine_devices
-from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.relax import VMExecutable
 
 NUM_ADVICE = 3
 _REPEATS = 5
@@ -147,7 +147,7 @@ def explain(name: str, compiled: Compiled, options: ExplainOptions) -> Explanati
         set_num_threads(options.num_threads)
     ceilings = measure_ceilings()
     arrays = list(arguments.arrays.values())
-    machine = VirtualMachine(compiled.executable, machine_devices(compiled.executable.metadata))
+    machine = machine_for(compiled.executable)
     copies = [array.copy() for array in arrays]  # a program may write to its arguments
     _value, seconds = timed(machine[options.function], copies, 2 * _REPEATS + 1)
     watch = _Watch(KernelCosts(compiled.executable.metadata), ceilings)
@@ -180,7 +180,7 @@ class Roofline:
 
 def roofline(executable: VMExecutable, arrays: Sequence[Any], ceilings: Ceilings) -> Roofline:
     """The roofline of one call of `main`."""
-    machine = VirtualMachine(executable, machine_devices(executable.metadata))
+    machine = machine_for(executable)
     watch = _Watch(KernelCosts(executable.metadata), ceilings, with_times=False)
     machine.set_instrument(watch)
     machine["main"](*arrays)

@@ -19,6 +19,7 @@ import numpy as np
 from heddle.driver import c_interface
 from heddle.driver.codes import D0102, D0107, D0301
 from heddle.driver.inputs import Arguments, Array, make_arguments
+from heddle.driver.machines import machine_for
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
 from heddle.driver.values import as_arrays
@@ -35,8 +36,7 @@ from heddle.support.frozen import frozen
 from heddle.vm.capabilities import check_executable
 from heddle.vm.executable import LIBRARY_PREFIX
 from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
-from heddle.vm.program_devices import machine_devices
-from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.relax import VMExecutable
 
 
 @frozen
@@ -402,12 +402,7 @@ def run(model: ModelFile, compiled: Compiled, options: RunOptions) -> Run:
     arguments = make_arguments(signature, options.given, options.dims, options.seed)
     if options.num_threads is not None:
         set_num_threads(options.num_threads)
-    call = (
-        compiled.call
-        or VirtualMachine(compiled.executable, machine_devices(compiled.executable.metadata))[
-            options.function
-        ]
-    )
+    call = compiled.call or machine_for(compiled.executable)[options.function]
     value, latencies = timed(call, list(arguments.arrays.values()), options.repeat)
     names, results = named_outputs(signature, value)
     report = RunReport(

@@ -201,10 +201,8 @@ class Machine(StatefulCalls, Watchable):
             )
         if name in ALLOCATING_BUILTINS and raw_callable(found) is BUILTINS[name]:
             return Function(partial(BUILTINS[name], memory=self.memory), name)
-        is_kernel = (
-            self._has_far_memory and name not in BUILTINS and self.executable.find_function(name, True)
-        )
-        if not is_kernel:
+        is_far = self._has_far_memory and name not in BUILTINS
+        if not is_far or self.executable.find_function(name, True) is None:
             return found
         where = device_of_kernel(name, self.executable.metadata, self.devices)
         return found if where.is_host else Function(launcher(where, raw_callable(found)), name)

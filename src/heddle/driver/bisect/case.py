@@ -11,6 +11,7 @@ from heddle.codegen.cache import KernelCache
 from heddle.driver.compare import difference
 from heddle.driver.compile import build_for, function_signature
 from heddle.driver.inputs import Array
+from heddle.driver.machines import machine_for
 from heddle.driver.run import named_outputs, signature_of
 from heddle.driver.signature import Signature
 from heddle.driver.values import as_argument, as_arrays
@@ -19,8 +20,6 @@ from heddle.relax.interpreter import GraphInterpreter
 from heddle.support.diagnostics import HeddleError
 from heddle.support.frozen import frozen
 from heddle.target import Target
-from heddle.vm.program_devices import machine_devices
-from heddle.vm.relax import VirtualMachine
 
 
 @frozen
@@ -95,7 +94,7 @@ def compiled_outputs(case: Case, exec_mode: str | None = None) -> list[Array]:
     mode = exec_mode or setup.exec_mode
     cache = KernelCache(None)  # what was kept may be of another state of the compiler
     made = build_for(case.mod, setup.target, exec_mode=mode, cache=cache, precision=setup.precision)
-    machine = VirtualMachine(made, machine_devices(made.metadata))
+    machine = machine_for(made)
     value = machine[setup.function](*map(as_argument, case.arrays))
     return named_outputs(signature_of(made, setup.function), value)[1]
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from heddle.driver.codes import D0203, D0801, D0802, D0803
 from heddle.driver.inputs import Array, check_arrays, make_arguments
+from heddle.driver.machines import machine_for
 from heddle.driver.models import find_model
 from heddle.driver.run import CompileOptions, load_or_compile, signature_of
 from heddle.driver.session.batching import Batcher, Batching, check_batching
@@ -38,7 +39,6 @@ from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.support.settings import settings
 from heddle.vm.insight.peak_memory import peak_memory_bytes, peak_memory_text
-from heddle.vm.program_devices import machine_devices
 from heddle.vm.relax import VirtualMachine, VMExecutable
 
 Inputs = Mapping[str, Any]
@@ -202,9 +202,7 @@ class Session:
         """Profile one call: see `docs/debugging.md`. Other requests continue meanwhile. `html()` of the
         report is a page like that of `heddle inspect --html`, which notebooks show."""
         bound = self._bound(arrays, inputs)
-        report = VirtualMachine(self.executable, machine_devices(self.executable.metadata)).profile(
-            self.function, *bound
-        )
+        report = machine_for(self.executable).profile(self.function, *bound)
         return SessionReport.of(report, self.executable)
 
     def metrics(self) -> SessionMetrics:
@@ -260,7 +258,7 @@ class Session:
         """The parts that live in one process."""
         self._process = os.getpid()
         self._gate: Gate[VirtualMachine] = Gate(
-            lambda: VirtualMachine(self.executable, machine_devices(self.executable.metadata)),
+            lambda: machine_for(self.executable),
             self.num_machines,
             self._memory_limit_bytes,
         )
