@@ -45,6 +45,7 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.lower.codes import L0301, L0302, L0303
+from heddle.lower.origin import ORIGIN
 from heddle.lower.relay_data import DataLowering, has_references
 from heddle.lower.relay_devices import (
     COPY,
@@ -105,7 +106,10 @@ def _lowered(mod: IRModule, entry_functions: Sequence[str] | None) -> IRModule:
         func = typed[var]
         if func.type_params:
             raise UsageError(
-                L0303, f"the entry function @{var.name_hint} is generic", span=func.span or var.span
+                L0303,
+                f"the entry function @{var.name_hint} is generic",
+                span=func.span or var.span,
+                help="call it from a function whose parameters have types",
             )
         run(program.instance(var, (), var))
         made = program.module[var]
@@ -243,6 +247,7 @@ class _Maker(DataLowering):
         if instance.calls_itself:
             ret = type_of(instance.var).ret  # type: ignore[attr-defined]
         attrs = {key: item for key, item in func.attrs.items() if key not in (PRIMITIVE, *DEVICE_ATTRS)}
+        attrs[ORIGIN] = "relay"
         made = Function(params, replace(body, ty=found), ret, self.is_pure, attrs_of(attrs), span=func.span)
         return replace(made, ty=infer(made))
 
@@ -375,7 +380,12 @@ class _Maker(DataLowering):
         type that a generic function is used with."""
         if is_generic(expr.ty):
             if not isinstance(wanted, FuncType) or wanted.type_params:
-                raise UsageError(L0303, "a generic function is used as a value", span=expr.span)
+                raise UsageError(
+                    L0303,
+                    "a generic function is used as a value",
+                    span=expr.span,
+                    help=f"write a function of known types around it; {INTERPRET}",
+                )
             return (yield self.callee(expr, types_of_instance(self.type(expr.ty, expr), wanted), expr))  # type: ignore[arg-type]
         if isinstance(expr, Tuple):
             fields = []
