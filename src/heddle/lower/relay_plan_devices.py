@@ -22,10 +22,11 @@ from heddle.relay.placement import operands, post_order
 from heddle.relay.text_values import type_text
 from heddle.relay.transform.rewriting import call, is_call
 from heddle.relay.typed import infer_module
-from heddle.runtime.device import cpu
+from heddle.runtime.device import Device, cpu
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.disjoint_sets import DisjointSets
 from heddle.support.frozen import frozen
+from heddle.target import Target
 
 _ON, _COPY = "on_device", "device_copy"
 _SHAPES = ("shape_of", "vm.shape_of")
@@ -56,7 +57,7 @@ class PlanDevices(Pass):
     be copied and is neither a tensor nor a tuple of tensors.
     """
 
-    config: Any
+    config: str | Device | VirtualDevice | Target
     opt_level = 0
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -67,9 +67,8 @@ from heddle.lower.relay_types import (
     refined,
     type_arguments,
     type_map,
+    with_own_dims,
 )
-from heddle.prim.nodes import SizeVar
-from heddle.prim.substitute import substitute
 from heddle.relay.expand import expand
 from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
 from heddle.relay.text_values import type_text
@@ -269,12 +268,12 @@ class _Maker(DataLowering):
     def local(self, func: Function, hint: str, instance: _Instance) -> Recursion:
         """Bind a function inside the one that is made; gives its variable."""
         params = self.parameters(func)
-        declared = _with_own_dims(self.declared(func, params))
+        declared = with_own_dims(self.declared(func, params))
         instance.var = Var(self.names.fresh(hint), declared, span=func.span)
         made = yield self.function(func, params, instance)
         instance.is_open = False
         if not instance.calls_itself:
-            instance.var = replace(instance.var, ty=_with_own_dims(made.ty))
+            instance.var = replace(instance.var, ty=with_own_dims(made.ty))
         self.bind_as(instance.var, made)
         return instance.var
 
@@ -451,13 +450,6 @@ class _Maker(DataLowering):
         items = (self._unpacked(self.leaf(TupleGetItem(leaf, place))) for place in range(len(ty.fields)))
         made = Tuple(tuple(items))
         return replace(made, ty=infer(made))
-
-
-def _with_own_dims(ty: FuncType) -> FuncType:
-    """The type of a variable: its symbolic dimensions are not those of the function that it is bound to."""
-    dims = {dim: SizeVar(dim.name) for param in ty.params or () for dim in definable_vars(param)}
-    found: FuncType = substitute(ty, dims)
-    return found
 
 
 def _refused(expr: Any, node: Any) -> UsageError:

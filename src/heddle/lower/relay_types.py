@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.graph.type_relations import definable_vars
 from heddle.graph.types import ShapeType, TensorType
 from heddle.graph.vdevices import on_device
 from heddle.ir.expr import Call
@@ -12,6 +13,7 @@ from heddle.ir.type_data import GlobalTypeVar, TypeCall
 from heddle.ir.types import AnyType, FuncType, TupleType, Type, TypeVar
 from heddle.lower.codes import L0301, L0302, L0303
 from heddle.prim.nodes import SizeVar
+from heddle.prim.substitute import substitute
 from heddle.relay.nodes import AnyDim, RefType
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import replace_type_vars
@@ -136,3 +138,10 @@ def type_map(variables: tuple[Any, ...], types: tuple[Type, ...]) -> dict[Any, T
     """Type variables with the types that stand for them."""
     assert all(isinstance(var, TypeVar) for var in variables)
     return dict(zip(variables, types, strict=True))
+
+
+def with_own_dims(ty: FuncType) -> FuncType:
+    """The type of a variable: its symbolic dimensions are not those of the function that it is bound to."""
+    dims = {dim: SizeVar(dim.name) for param in ty.params or () for dim in definable_vars(param)}
+    found: FuncType = substitute(ty, dims)
+    return found

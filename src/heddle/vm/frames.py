@@ -145,7 +145,7 @@ def checked_builtin(name: str, call: Callable[..., Any]) -> Function:
         check_call(name, len(args))
         try:
             return call(*args)
-        except Exception as error:
+        except FAILURES as error:
             found = typed_failure(error, name)
             if found is None:
                 raise

@@ -43,12 +43,12 @@ def test_7_4_what_build_gives(tmp_path: Path) -> None:
     for made in (factory, load_module(tmp_path / "net.so")):
         module = graph_executor.GraphModule(made["net"](tvm.cpu()))
         module.run(x=values["x"])
-        np.testing.assert_allclose(module.get_output(1).numpy(), wanted[1], rtol=1e-5)
+        np.testing.assert_allclose(module.get_output(1).numpy(), wanted[1], rtol=1e-5, atol=1e-5)
         assert made["get_graph_json"]() == text and made["get_graph_params"]().keys() == params.keys()
     assert not factory["remove_params"]().get_params()
     debug = debug_executor.GraphModuleDebug(factory["debug_create"]("net", tvm.cpu()))
     debug.run(x=values["x"])
-    np.testing.assert_allclose(debug.get_output(1).numpy(), wanted[1], rtol=1e-5)
+    np.testing.assert_allclose(debug.get_output(1).numpy(), wanted[1], rtol=1e-5, atol=1e-5)
 
 
 def test_7_4_a_function_is_built_with_a_warning() -> None:
@@ -80,7 +80,7 @@ def test_7_4_options(executor: Executor, runtime: Runtime) -> None:
     module = made(factory["default"](tvm.cpu()))
     module.run(x=values["x"])
     wanted = run(mod, values["x"], values["w"])
-    np.testing.assert_allclose(module.get_output(0).numpy(), wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(module.get_output(0).numpy(), wanted[0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_7_5_a_graph_module() -> None:
     assert (module.get_num_outputs(), module.get_input_index("nobody")) == (2, -1)
     assert module.get_num_inputs() >= 2 and module.get_input_info() == ({"x": (2, 8)}, {"x": "float32"})
     out = tensor(np.zeros(8, "float32"))
-    np.testing.assert_allclose(module.get_output(0, out).numpy(), wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(module.get_output(0, out).numpy(), wanted[0], rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(out.numpy(), module.get_output(0).numpy())
     mine = tensor(floats(2, 8))
     module.set_input_zero_copy("x", mine)
@@ -149,7 +149,7 @@ def test_7_5_parameters_are_loaded_and_shared() -> None:
     for module in (one, two):
         module.run(x=values["x"])
         wanted = run(mod, values["x"], values["w"])
-        np.testing.assert_allclose(module.get_output(0).numpy(), wanted[0], rtol=1e-5)
+        np.testing.assert_allclose(module.get_output(0).numpy(), wanted[0], rtol=1e-5, atol=1e-5)
 
 
 def test_7_7_what_a_graph_says_of_its_values() -> None:
@@ -197,7 +197,7 @@ def test_7_8_the_debug_executor(tmp_path: Path) -> None:
     made.set_input(**values, **factory.get_params())
     made.run()
     wanted = run(mod, *values.values())
-    np.testing.assert_allclose(made.get_output(1).numpy(), wanted[1], rtol=1e-5)
+    np.testing.assert_allclose(made.get_output(1).numpy(), wanted[1], rtol=1e-5, atol=1e-5)
     nodes = json.loads(factory.get_graph_json())["nodes"]
     times = made.run_individual(2, 1)
     assert len(times) == len(nodes)
@@ -206,7 +206,7 @@ def test_7_8_the_debug_executor(tmp_path: Path) -> None:
     out = tensor(np.zeros((2, 4), "float32"))
     softmax = next(node["name"] for node in nodes if "softmax" in node["name"])
     made.debug_get_output(softmax, out)
-    np.testing.assert_allclose(out.numpy(), wanted[1], rtol=1e-5)
+    np.testing.assert_allclose(out.numpy(), wanted[1], rtol=1e-5, atol=1e-5)
     assert "softmax" in str(made.profile(**values))
     made.exit()
 
@@ -238,11 +238,13 @@ def test_7_9_the_functions_of_an_ahead_of_time_module() -> None:
     module = AotModule(factory["net"](tvm.cpu()))
     module.set_input("x", values["x"])
     module.run()
-    np.testing.assert_allclose(module.get_output(1).numpy(), run(mod, values["x"], values["w"])[1], rtol=1e-5)
+    np.testing.assert_allclose(
+        module.get_output(1).numpy(), run(mod, values["x"], values["w"])[1], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_7_4_a_program_of_text_is_built_like_one_of_python() -> None:
     mod = program("def @main(%x: Tensor[(3), float32]) { tanh(%x) }")
     module, value = graph(mod), floats(3)
     module.run(x=value)
-    np.testing.assert_allclose(module.get_output(0).numpy(), np.tanh(value), rtol=1e-5)
+    np.testing.assert_allclose(module.get_output(0).numpy(), np.tanh(value), rtol=1e-5, atol=1e-5)

@@ -237,7 +237,7 @@ def test_5b_9_sections_are_named_in_errors_and_one_file_has_all(tmp_path: Path) 
     path, x = tmp_path / "whole.so", floats(2)
     made.mod.export_library(path)
     found = VirtualMachine(load_module(path), tvm.cpu()).run(x)
-    np.testing.assert_allclose(found.numpy(), np.exp(x), rtol=1e-5)
+    np.testing.assert_allclose(found.numpy(), np.exp(x), rtol=1e-5, atol=1e-5)
 
 
 # ---- 5c. Executables
@@ -257,7 +257,7 @@ def test_5c_1_what_an_executable_says() -> None:
         again = Executable.load_exec(given, lib)
         value = floats(2)
         found = VirtualMachine(again, tvm.cpu()).run(value).numpy()
-        np.testing.assert_allclose(found, np.exp(value) + weight, rtol=1e-5)
+        np.testing.assert_allclose(found, np.exp(value) + weight, rtol=1e-5, atol=1e-5)
     for wrong in ((5, lib), ([1], None), (code, "lib")):
         with pytest.raises(TypeError):
             Executable.load_exec(*wrong)
@@ -414,5 +414,5 @@ def test_5e_2_what_compilation_does_in_order() -> None:
     low, twice, active, _ = VirtualMachine(made, tvm.cpu()).run(x, g, 2.0)
     half = np.trunc(x / 0.5 + np.copysign(0.5, x))
     np.testing.assert_allclose(low.numpy(), (np.clip(half + 1, -128, 127) - 1) * 0.5)
-    np.testing.assert_allclose(twice.numpy(), 2 * np.exp(x), rtol=1e-5)
-    np.testing.assert_allclose(active.numpy(), np.maximum(x + 6, 0), rtol=1e-5)
+    np.testing.assert_allclose(twice.numpy(), 2 * np.exp(x), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(active.numpy(), np.maximum(x + 6, 0), rtol=1e-5, atol=1e-5)
