@@ -44,7 +44,7 @@ from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType, TupleType, Type
-from heddle.lower.codes import L0301, L0302, L0303
+from heddle.lower.codes import L0301, L0302
 from heddle.lower.origin import ORIGIN
 from heddle.lower.relay_data import DataLowering, has_references
 from heddle.lower.relay_devices import (
@@ -65,6 +65,7 @@ from heddle.lower.relay_types import (
     named_dims,
     normal_type,
     refined,
+    too_generic,
     type_arguments,
     type_map,
     with_own_dims,
@@ -104,12 +105,7 @@ def _lowered(mod: IRModule, entry_functions: Sequence[str] | None) -> IRModule:
     for var in entries:
         func = typed[var]
         if func.type_params:
-            raise UsageError(
-                L0303,
-                f"the entry function @{var.name_hint} is generic",
-                span=func.span or var.span,
-                help="call it from a function whose parameters have types",
-            )
+            raise too_generic(f"the entry function @{var.name_hint} is generic", func.span or var.span)
         run(program.instance(var, (), var))
         made = program.module[var]
         made = with_param_devices(made, func, program.module, program.plan)
@@ -379,12 +375,7 @@ class _Maker(DataLowering):
         type that a generic function is used with."""
         if is_generic(expr.ty):
             if not isinstance(wanted, FuncType) or wanted.type_params:
-                raise UsageError(
-                    L0303,
-                    "a generic function is used as a value",
-                    span=expr.span,
-                    help=f"write a function of known types around it; {INTERPRET}",
-                )
+                raise too_generic("a generic function is used as a value", expr.span)
             return (yield self.callee(expr, types_of_instance(self.type(expr.ty, expr), wanted), expr))  # type: ignore[arg-type]
         if isinstance(expr, Tuple):
             fields = []
