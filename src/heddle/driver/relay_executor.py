@@ -17,6 +17,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.types import TupleType
 from heddle.prim.nodes import IntImm
 from heddle.relay.executor import EXECUTORS, Executor
+from heddle.relay.text_values import type_text
 from heddle.relay.typed import infer_expr
 from heddle.runtime.data import RefValue, map_values
 from heddle.runtime.device import Device
@@ -168,7 +169,7 @@ class _StaticPrograms(_Machines):
 
 def _require_static(func: Function) -> None:
     """Raises: UsageError V0801 for a result of unknown sizes."""
-    pending = [func.ret_ty]
+    pending: list[Any] = [func.ret_ty]
     while pending:
         ty = pending.pop()
         if isinstance(ty, TupleType):
@@ -176,7 +177,7 @@ def _require_static(func: Function) -> None:
         elif not isinstance(ty, TensorType) or not all(isinstance(dim, IntImm) for dim in ty.dims or ()):
             raise UsageError(
                 V0801,
-                f"the result has type {ty}: expected tensors of known sizes",
+                f"the result has type {type_text(ty)}: expected tensors of known sizes",
                 help="use the executor 'vm'",
             )
 

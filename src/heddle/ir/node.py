@@ -27,6 +27,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
@@ -313,8 +315,25 @@ PRINTERS: Registry[Callable[..., str | None]] = Registry("printer")
 them when something is printed."""
 
 
+_author: ContextVar[Callable[[Node], str | None] | None] = ContextVar("heddle_author", default=None)
+
+
+@contextmanager
+def said_by(words: Callable[[Node], str | None]) -> Iterator[None]:
+    """Inside, nodes for which `words` has a text are shown by it: rules that dialects share name types in
+    their messages, and the author of the program knows those of one dialect."""
+    token = _author.set(words)
+    try:
+        yield
+    finally:
+        _author.reset(token)
+
+
 def to_text(node: Node, **options: Any) -> str:
     """The node in its dialect's text. `show_meta` writes constants too, `constants` collects them."""
+    words = _author.get()
+    if words is not None and (said := words(node)) is not None:
+        return said
     printer = PRINTERS.get(node.text_family)
     text = printer(node, **options) if printer is not None else None
     if text is not None:

@@ -44,7 +44,8 @@ from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType, TupleType, Type
-from heddle.lower.codes import L0301, L0302, L0303
+from heddle.lower.codes import L0301, L0302
+from heddle.lower.origin import ORIGIN
 from heddle.lower.relay_data import DataLowering, has_references
 from heddle.lower.relay_devices import (
     COPY,
@@ -64,6 +65,7 @@ from heddle.lower.relay_types import (
     named_dims,
     normal_type,
     refined,
+    too_generic,
     type_arguments,
     type_map,
     with_own_dims,
@@ -103,9 +105,7 @@ def _lowered(mod: IRModule, entry_functions: Sequence[str] | None) -> IRModule:
     for var in entries:
         func = typed[var]
         if func.type_params:
-            raise UsageError(
-                L0303, f"the entry function @{var.name_hint} is generic", span=func.span or var.span
-            )
+            raise too_generic(f"the entry function @{var.name_hint} is generic", func.span or var.span)
         run(program.instance(var, (), var))
         made = program.module[var]
         made = with_param_devices(made, func, program.module, program.plan)
@@ -242,6 +242,7 @@ class _Maker(DataLowering):
         if instance.calls_itself:
             ret = type_of(instance.var).ret  # type: ignore[attr-defined]
         attrs = {key: item for key, item in func.attrs.items() if key not in (PRIMITIVE, *DEVICE_ATTRS)}
+        attrs[ORIGIN] = "relay"
         made = Function(params, replace(body, ty=found), ret, self.is_pure, attrs_of(attrs), span=func.span)
         return replace(made, ty=infer(made))
 
@@ -374,7 +375,7 @@ class _Maker(DataLowering):
         type that a generic function is used with."""
         if is_generic(expr.ty):
             if not isinstance(wanted, FuncType) or wanted.type_params:
-                raise UsageError(L0303, "a generic function is used as a value", span=expr.span)
+                raise too_generic("a generic function is used as a value", expr.span)
             return (yield self.callee(expr, types_of_instance(self.type(expr.ty, expr), wanted), expr))  # type: ignore[arg-type]
         if isinstance(expr, Tuple):
             fields = []

@@ -18,6 +18,7 @@ from heddle.relay.nodes import AnyDim, RefType
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import replace_type_vars
 from heddle.support.diagnostics import UsageError
+from heddle.support.span import Span
 
 INTERPRET = 'relay.create_executor("debug") runs the program'
 """The help where a program cannot be compiled."""
@@ -27,6 +28,12 @@ MOST_TYPE_NODES = 10_000
 TypeMap = dict[Any, Type]
 _OF_ANY_TYPE = (TypeCall, GlobalTypeVar, RefType)
 """Types of Relay whose values have the type of any value in the normal form."""
+
+
+def too_generic(message: str, span: Span | None) -> UsageError:
+    """The refusal of a generic function that nobody says the types of."""
+    hint = f"call it from a function whose parameters have types; {INTERPRET}"
+    return UsageError(L0303, message, span=span, help=hint)
 
 
 def named_dims(ty: Type | None, name: str) -> Type | None:

@@ -46,6 +46,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.lower.normal_form import GRAPHS
+from heddle.lower.origin import text_of_check
 from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
 from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
@@ -117,6 +118,8 @@ class _LateMatch:
 
 
 class _ShapeLowerer(BlockBuilder):
+    _func: Function
+
     def __init__(self, mod: IRModule, emit_err_ctx: bool) -> None:
         super().__init__(mod)
         self._emit_err_ctx = emit_err_ctx
@@ -133,7 +136,7 @@ class _ShapeLowerer(BlockBuilder):
 
     def lower(self, func: Function) -> Function:
         self._slots, self._stored, self._late, self._heap = _Slots(), set(), [], _no_heap()
-        self._waiting = set()
+        self._waiting, self._func = set(), func
         self._shapes, self._compared, self._read = {}, set(), variables_read(func.body)
         for expr in symbolic_exprs(func):
             self._slots.of(expr)
@@ -151,7 +154,7 @@ class _ShapeLowerer(BlockBuilder):
             with at(func.span):
                 result = self._leaf(func.body.body)  # type: ignore[attr-defined]
                 if func.ret_ty is not None and not is_base_of(func.ret_ty, type_of(func.body.body)):  # type: ignore[attr-defined]
-                    self._check(result, func.ret_ty, self._context("the result (loc=return", func.ret_ty))
+                    self._check(result, func.ret_ty, self._context("the result", "return", func.ret_ty))
             scope.close_block()
         body = SeqExpr(tuple(scope.blocks), result, type_of(result), span=func.body.span)
         return without_matched_dims(replace(func, body=body, ty=None), func)
@@ -169,13 +172,12 @@ class _ShapeLowerer(BlockBuilder):
         )
         self._heap = self.bind(self.value(call), "shape_heap")
 
-    def _context(self, place: str, ty: Type) -> str:
-        """The place that a message of a check begins with."""
-        return f"{place}, annotation={ty}):" if self._emit_err_ctx else ""
+    def _context(self, what: str, place: str, ty: Type) -> str:
+        return text_of_check(self._func, what, place, ty) if self._emit_err_ctx else ""
 
     def _param_context(self, index: int, param: Var) -> str:
-        place = f"parameter {param.name_hint!r} (loc=param[{index}], param={param.name_hint}"
-        return self._context(place, type_of(param))
+        name = param.name_hint
+        return self._context(f"parameter {name!r}", f"param[{index}], param={name}", type_of(param))
 
     # ---- checks
 
@@ -300,7 +302,7 @@ class _ShapeLowerer(BlockBuilder):
     def _binding(self, binding: Binding) -> None:
         value = binding.value
         if isinstance(binding, MatchCast):
-            context = self._context(f"{binding.var.name_hint!r} (loc=match_cast", binding.ty)
+            context = self._context(repr(binding.var.name_hint), "match_cast", binding.ty)
             if isinstance(value, ShapeExpr) and isinstance(binding.ty, ShapeType):
                 self._cast_of_sizes(value, binding.ty, context)
             else:

@@ -117,7 +117,9 @@ def var(
     """
     if type_annotation is not None and shape is not None:
         raise UsageError(
-            Q0101, f"variable {name_hint!r} got a type annotation and a shape: expected one of them"
+            Q0101,
+            f"variable {name_hint!r} got a type annotation and a shape: expected one of them",
+            help="the type TensorType(shape, dtype) says both",
         )
     if shape is not None:
         type_annotation = TensorType(shape, dtype)

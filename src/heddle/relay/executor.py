@@ -94,7 +94,8 @@ def _by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
     ones."""
     names = [param.name_hint for param in func.params]
     if len(args) > len(names):
-        raise TrapTypeError(Q0402, f"the function takes {len(names)} arguments, got {len(args)}")
+        message = f"the function takes {len(names)} arguments, got {len(args)}"
+        raise TrapTypeError(Q0402, message, help=f"its parameters are {', '.join(names) or 'none'}")
     given = dict(zip(names, args, strict=False))
     for name, value in kwargs.items():
         if name in given:
@@ -104,7 +105,9 @@ def _by_name(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
         given[name] = value
     missing = [name for name in names[len(args) :] if name not in given]
     if missing:
-        raise TrapTypeError(Q0402, f"argument {missing[0]!r} is missing")
+        raise TrapTypeError(
+            Q0402, f"argument {missing[0]!r} is missing", help=f"the parameters are {', '.join(names)}"
+        )
     return [*args, *(given[name] for name in names[len(args) :])]
 
 
@@ -162,7 +165,9 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     for name, value in params.items():
         found = [param for param in func.params if param.name_hint == name]
         if len(found) > 1:
-            raise UsageError(Q0101, f"{len(found)} parameters are called {name!r}")
+            raise UsageError(
+                Q0101, f"{len(found)} parameters are called {name!r}", help="relay.bind takes the variables"
+            )
         binds.update(dict.fromkeys(found, as_expr(value)))
     made: Function = bind(func, binds) if binds else func
     return made

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heddle.graph.codes import R0201
+from heddle.graph.codes import R0201, R0205
 from heddle.graph.normalize import Normalizer
 from heddle.graph.op_builder import expand_alias
 from heddle.graph.types import TensorType
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Expr, Tuple, Var
+from heddle.ir.node import Node
 from heddle.ir.op_def import OpAlias, OpDef
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.prim.nodes import IntImm, SizeVar
@@ -23,7 +24,8 @@ from heddle.prim.substitute import free_vars
 from heddle.relay.codes import Q0310
 from heddle.relay.nodes import AnyDim
 from heddle.relay.op import lookup
-from heddle.support.diagnostics import IRTypeError
+from heddle.relay.text_values import type_text
+from heddle.support.diagnostics import HeddleError, IRTypeError
 
 
 def given_arguments(record: OpDef, alias: OpAlias, args: Sequence[Any], attrs: Attrs) -> dict[str, Any]:
@@ -49,7 +51,15 @@ def expand(name: str, args: Sequence[Expr], attrs: Attrs) -> Expr:
     """The expression of records that a call is; `args` are typed. Raises: HeddleError of the mapping."""
     record, alias = lookup(name)
     given = given_arguments(record, alias, args, attrs)
-    return expand_alias(record, alias, given)  # type: ignore[no-any-return]
+    try:
+        return expand_alias(record, alias, given)  # type: ignore[no-any-return]
+    except HeddleError:
+        raise
+    except (ArithmeticError, LookupError, ValueError) as error:  # sizes are taken apart for the ranks stated
+        message = (
+            f"{name}: the arguments have other ranks, or attributes other lengths, than the operator takes"
+        )
+        raise IRTypeError(R0205, message) from error
 
 
 def placeholder(ty: Type, hint: str = "x") -> Expr:
@@ -77,6 +87,14 @@ def without_symbols(ty: Type) -> Type:
         return ty
     dims = ty.dims if ty.dims is not None else (None,) * ty.ndim
     return TensorType(tuple(dim if isinstance(dim, IntImm) else AnyDim() for dim in dims), ty.dtype)
+
+
+def relay_words(node: Node) -> str | None:
+    """A type as Relay's text has it; None for other nodes, and for types that Relay lacks."""
+    if not isinstance(node, (FuncType, TensorType, TupleType)):
+        return None
+    text = type_text(without_symbols(node))
+    return None if "meta[" in text else text
 
 
 def result_type(name: str, args: Sequence[Type], attrs: Attrs) -> Type:

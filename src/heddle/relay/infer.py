@@ -44,6 +44,7 @@ from heddle.support.diagnostics import Code, Diagnostic, HeddleError, IRTypeErro
 from heddle.support.trampoline import Recursion, run
 
 MOST_FINDINGS = 20
+ANNOTATE = "give parameters and results types, or use the function on values that have them"
 _BOOL = TensorType((), DataType("bool"))
 
 
@@ -75,7 +76,9 @@ class Inference:
         self._report(Diagnostic(code, message, node.span, notes, help))
         return IncompleteType(span=None)
 
-    def same(self, got: Type, expected: Type, what: str, node: Any, user: Any = None) -> Type:
+    def same(
+        self, got: Type, expected: Type, what: str, node: Any, user: Any = None, help: str | None = None
+    ) -> Type:
         """Make two types the same. Notes what is wrong at `node`; at `user`, which names it, where that is a
         variable, whose place is its definition."""
         try:
@@ -84,7 +87,7 @@ class Inference:
             code = Q0308 if error.is_infinite else Q0301
             message = f"{what}: expected {self.text(expected)}, got {self.text(got)}"
             place = user if user is not None and isinstance(node, Var) else node
-            return self.error(code, message, place, error.reason)
+            return self.error(code, message, place, error.reason, help=help)
 
     def text(self, ty: Type) -> str:
         """A type as messages show it."""
@@ -210,7 +213,8 @@ class Inference:
 
     def _if(self, expr: If) -> Recursion:
         cond = yield self.infer(expr.cond)
-        self.same(cond, _BOOL, "the condition of if", expr.cond, expr)
+        hint = "compare numbers, and reduce tensors with all or any"
+        self.same(cond, _BOOL, "the condition of if", expr.cond, expr, help=hint)
         true = yield self.infer(expr.true_branch)
         false = yield self.infer(expr.false_branch)
         return self.same(false, true, "the branches of if differ", expr.false_branch, expr)
@@ -315,7 +319,8 @@ class Inference:
             self.same(FuncType(tuple(args), found), callee, "the callee", expr)
             return found
         if not isinstance(callee, FuncType):
-            return self.error(Q0303, f"a value of type {self.text(callee)} is called", expr)
+            message = f"a value of type {self.text(callee)} is called"
+            return self.error(Q0303, message, expr, help="functions, operators and constructors are called")
         if len(expr.ty_args) > len(callee.type_params):
             return self.error(
                 Q0302,
@@ -328,7 +333,8 @@ class Inference:
         params, ret, type_args = instantiate(callee, expr.ty_args)
         self.type_args[id(expr)] = type_args
         if len(params) != len(args):
-            return self.error(Q0302, f"{_name(expr.op)} takes {len(params)} arguments, got {len(args)}", expr)
+            message = f"{_name(expr.op)} takes {len(params)} arguments, got {len(args)}"
+            return self.error(Q0302, message, expr, help=f"its type is {self.text(callee)}")
         for place, (param, arg) in enumerate(zip(params, args, strict=True)):
             what = f"argument {place} of {_name(expr.op)}"
             self.same(self.unifier.root(arg), param, what, expr.args[place], expr)
@@ -342,7 +348,8 @@ class Inference:
         if not self.findings:
             for relation in self.relations.all:
                 if relation.known is None:
-                    self.error(Q0304, "unable to infer a type", relation.expr, self._open(relation.args))
+                    opened = self._open(relation.args)
+                    self.error(Q0304, "unable to infer a type", relation.expr, opened, help=ANNOTATE)
         if not self.findings:
             for match in self.matches:
                 self._check_cases(match)

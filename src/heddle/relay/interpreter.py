@@ -280,7 +280,13 @@ class RelayInterpreter:
 
     @staticmethod
     def _fault(code: Code, message: str, node: Any) -> Trap:
-        return Trap(code, message, span=node.span)
+        return Trap(code, message, span=node.span, help=_HELP.get(code.name))
+
+
+_HELP = {
+    "Q0401": "match? leaves cases out: add clauses for them",
+    "Q0307": "relay.analysis.free_vars tells the variables that are not bound",
+}
 
 
 def _fits(pattern: Pattern, value: Any, bound: dict[Var, Any]) -> bool:

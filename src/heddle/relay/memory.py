@@ -9,6 +9,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, Tuple, TupleGetItem
 from heddle.ir.types import TupleType, Type
 from heddle.relay.codes import Q0101
+from heddle.relay.text_values import type_text
 from heddle.support.diagnostics import UsageError
 
 
@@ -44,4 +45,4 @@ def _leaves(ty: Any, expr: Any) -> Iterator[tuple[TensorType, Any]]:
     elif isinstance(ty, TensorType):
         yield ty, expr
     else:
-        raise UsageError(Q0101, f"expected tensors and tuples of them, got {ty}")
+        raise UsageError(Q0101, f"expected tensors and tuples of them, got {type_text(ty)}")

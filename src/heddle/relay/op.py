@@ -113,6 +113,16 @@ def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
     )
 
 
+def full_attrs(call: Call) -> Attrs:
+    """The attributes of an operator's call with defaults for those that it lacks; the same object where it
+    has all. Raises: UsageError I0403 for those that are missing or unknown, R0205 for other kinds."""
+    record, alias = lookup(call.op.name)  # type: ignore[attr-defined]
+    known = [spec.name for spec in alias.attrs_of(record)]
+    if len(known) == len(call.attrs) and all(name in call.attrs for name in known):
+        return call.attrs
+    return default_attrs(call.op.name, dict(call.attrs.items()))  # type: ignore[attr-defined]
+
+
 # ---- kinds of attributes
 
 _KINDS: dict[str, tuple[type, ...]] = {

@@ -9,19 +9,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Call, TupleGetItem
-from heddle.ir.op import Op
+from heddle.ir.node import said_by
+from heddle.ir.op import OP_RECORDS, Op
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.relay.codes import Q0301, Q0310
-from heddle.relay.expand import given_arguments, placeholder, result_type
+from heddle.relay.expand import given_arguments, placeholder, relay_words, result_type
 from heddle.relay.nodes import IncompleteType
-from heddle.relay.op import lookup
+from heddle.relay.op import full_attrs, lookup
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import Mismatch, Unifier, is_complete
 from heddle.support.diagnostics import Diagnostic, HeddleError
@@ -49,6 +50,24 @@ class Relation:
 def _callee(call: Call) -> str:
     assert isinstance(call.op, Op)
     return call.op.name
+
+
+_ABOUT_ARGUMENTS = ("R0201", "R0205", "I0403")
+
+
+def _in_words_of(call: Call, finding: Diagnostic) -> Diagnostic:
+    """What is wrong with a call of shared operators, with Relay's name for the first word, and with the
+    parameters where one of them is missing or wrong."""
+    own, message, help = _callee(call), finding.message, finding.help
+    name, colon, rest = message.partition(": ")
+    if colon and f"relax.{name}" in OP_RECORDS:
+        message = f"{own}: {rest}"
+    if help is None and finding.code.name in _ABOUT_ARGUMENTS:
+        record, alias = lookup(own)
+        names = [spec.name for spec in alias.inputs_of(record)]
+        names += [spec.name for spec in alias.attrs_of(record)]
+        help = f"the parameters are {own}({', '.join(names)})"
+    return replace(finding, message=message, help=help)
 
 
 class Relations:
@@ -102,7 +121,7 @@ class Relations:
     def _try(self, relation: Relation) -> None:
         args = [self.unifier.resolve(arg) for arg in relation.args]
         try:
-            with at(relation.expr.span):
+            with at(relation.expr.span), said_by(relay_words):
                 if isinstance(relation.expr, TupleGetItem):
                     found = self._field(relation.expr, args[0])
                 else:
@@ -129,9 +148,8 @@ class Relations:
                 *_RULES.get(finding.code.name, ()),
                 f"the call is {_callee(relation.expr)}({shown})",
             )
-        self._report(
-            Diagnostic(finding.code, finding.message, finding.span or relation.expr.span, notes, finding.help)
-        )
+            finding = _in_words_of(relation.expr, finding)
+        self._report(replace(finding, span=finding.span or relation.expr.span, notes=notes))
 
     def _text(self, ty: Type) -> str:
         return type_text(self.unifier.resolve(ty))
@@ -147,26 +165,34 @@ class Relations:
         if isinstance(ty, IncompleteType):
             return None
         if not isinstance(ty, TupleType):
-            raise HeddleError(Q0310, f"only a tuple has fields, got {type_text(ty)}", span=expr.span)
+            raise HeddleError(
+                Q0310,
+                f"only a tuple has fields, got {type_text(ty)}",
+                span=expr.span,
+                help="take gives an element of a tensor",
+            )
         if not 0 <= expr.index < len(ty.fields):
             raise HeddleError(
-                Q0310, f"field {expr.index} of a tuple of {len(ty.fields)} fields", span=expr.span
+                Q0310,
+                f"field {expr.index} of a tuple of {len(ty.fields)} fields",
+                span=expr.span,
+                help="fields are counted from 0",
             )
         return ty.fields[expr.index]
 
     # ---- operators
 
     def _call(self, relation: Relation, args: list[Type]) -> Type | None:
-        call, name = relation.expr, _callee(relation.expr)
+        attrs, name = full_attrs(relation.expr), _callee(relation.expr)
         if not all(is_complete(ty) for ty in args):
-            self._derive(relation, args)
+            self._derive(relation, args, attrs)
             args[:] = [self.unifier.resolve(arg) for arg in relation.args]
             if not all(is_complete(ty) for ty in args):
                 return None
-        key = self._key(name, args, call.attrs)
+        key = self._key(name, args, attrs)
         found = self._results.get(key) if key is not None else None
         if found is None:
-            found = result_type(name, args, call.attrs)
+            found = result_type(name, args, attrs)
             if key is not None:
                 self._results[key] = found
         return found
@@ -186,14 +212,13 @@ class Relations:
             return None
         return (*parts, repr(values))
 
-    def _derive(self, relation: Relation, args: list[Type]) -> None:
+    def _derive(self, relation: Relation, args: list[Type], attrs: Attrs) -> None:
         """Find arguments' types that follow from others."""
-        call = relation.expr
-        record, alias = lookup(call.op.name)
+        record, alias = lookup(_callee(relation.expr))
         if not alias.derived:
             return
         holders = [placeholder(ty) if is_complete(ty) else None for ty in args]
-        given = given_arguments(record, alias, holders, call.attrs)
+        given = given_arguments(record, alias, holders, attrs)
         names = [spec.name for spec in alias.inputs_of(record)]
         for name, rule in alias.derived.items():
             place = names.index(name)

@@ -15,6 +15,8 @@ from heddle.relay.codes import Q0101, Q0103
 from heddle.relay.nodes import Let
 from heddle.support.diagnostics import Trap, UsageError
 
+_ORDER = "with sb.if_scope(cond): ..., and with sb.else_scope(): ... directly behind it"
+
 
 @dataclass(slots=True)
 class _Scope:
@@ -78,7 +80,7 @@ class ScopeBuilder:
         """The other branch; the if is what the scope around it gives."""
         scope = self._scopes[-1]
         if scope.cond is None or scope.true is None or scope.result is not None:
-            raise Trap(Q0103, "else_scope needs an if_scope before it")
+            raise Trap(Q0103, "else_scope needs an if_scope before it", help=_ORDER)
         result = yield from self._branch()
         scope.result = If(scope.cond, scope.true, result)
         scope.cond = scope.true = None
@@ -98,7 +100,7 @@ class ScopeBuilder:
     def get(self) -> Expr:
         """The expression. Only at the outermost scope."""
         if len(self._scopes) != 1:
-            raise Trap(Q0103, "get is called inside a branch")
+            raise Trap(Q0103, "get is called inside a branch", help="call it behind the with blocks")
         return self._finished(self._scopes[0])
 
     def type_of(self, expr: Any) -> Type | None:
@@ -108,15 +110,15 @@ class ScopeBuilder:
     def _open(self, what: str) -> _Scope:
         scope = self._scopes[-1]
         if scope.result is not None:
-            raise Trap(Q0103, f"{what} in a scope that has returned")
+            raise Trap(Q0103, f"{what} in a scope that has returned", help="ret comes last, once in a scope")
         if scope.cond is not None:
-            raise Trap(Q0103, f"{what} between if_scope and else_scope")
+            raise Trap(Q0103, f"{what} between if_scope and else_scope", help=_ORDER)
         return scope
 
     @staticmethod
     def _finished(scope: _Scope) -> Expr:
         if scope.result is None:
-            raise Trap(Q0103, "a scope ends without ret")
+            raise Trap(Q0103, "a scope ends without ret", help="say with ret(value) what it gives")
         result = scope.result
         for name, value in reversed(scope.lets):
             result = Let(name, value, result)

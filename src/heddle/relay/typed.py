@@ -8,14 +8,16 @@ from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.node import Node, replace
+from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import rebuild
 from heddle.relay.codes import Q0304, Q0307
-from heddle.relay.infer import Inference, is_current
+from heddle.relay.infer import ANNOTATE, Inference, is_current
 from heddle.relay.nodes import IncompleteType
+from heddle.relay.op import full_attrs
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import is_complete, with_own_variables
 from heddle.support.trampoline import run
@@ -42,7 +44,8 @@ def _typed(mod: IRModule, todo: dict[GlobalVar, Function]) -> IRModule:
     inference = Inference(mod)
     for func in todo.values():
         for var in free_vars(func):
-            inference.error(Q0307, f"variable %{var.name_hint} is not bound in the function", var)
+            message = f"variable %{var.name_hint} is not bound in the function"
+            inference.error(Q0307, message, var, help="make it a parameter, or bind it with let")
         run(inference.infer(func))
     inference.finish()
     writer = _Writer(inference)
@@ -110,6 +113,8 @@ class _Writer:
             resolved = tuple(self._resolve(item, old) for item in given)
             if not structural_equal(resolved, new.ty_args):
                 changes["ty_args"] = resolved
+        if isinstance(new, Call) and isinstance(new.op, Op) and (attrs := full_attrs(new)) is not new.attrs:
+            changes["attrs"] = attrs
         return replace(new, **changes) if changes else new
 
     def _resolve(self, ty: Type, node: Any) -> Type:
@@ -119,7 +124,10 @@ class _Writer:
             if not is_complete(known):
                 what = f"%{node.name_hint}" if isinstance(node, Var) else "this expression"
                 self.inference.error(
-                    Q0304, f"unable to infer a type: that of {what} is {type_text(known)}", node
+                    Q0304,
+                    f"unable to infer a type: that of {what} is {type_text(known)}",
+                    node,
+                    help=ANNOTATE,
                 )
             self._types[id(ty)] = known
         return known

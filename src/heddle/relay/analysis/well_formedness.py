@@ -27,7 +27,12 @@ def scope_findings(expr: Any) -> list[Diagnostic]:
     for var, places in binders.items():
         if len(places) > 1:
             findings.append(
-                Diagnostic(Q0309, f"variable %{var.name_hint} is bound {len(places)} times", var.span)
+                Diagnostic(
+                    Q0309,
+                    f"variable %{var.name_hint} is bound {len(places)} times",
+                    var.span,
+                    help="variables of equal names may differ: make one for each place",
+                )
             )
     return findings + _escapes(expr, set(binders))
 
@@ -68,7 +73,12 @@ def _escapes(expr: Any, bound: set[Var]) -> list[Diagnostic]:
             todo.append((node, True))
             todo += [(child, False) for child, _ in parts(node) if id(child) not in needed]
     return [
-        Diagnostic(Q0307, f"variable %{var.name_hint} is used outside its scope", var.span)
+        Diagnostic(
+            Q0307,
+            f"variable %{var.name_hint} is used outside its scope",
+            var.span,
+            help="make it a parameter, or bind it around all uses",
+        )
         for var in needed[id(expr)]
     ]
 

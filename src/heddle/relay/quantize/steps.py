@@ -253,7 +253,11 @@ def _ranges(mod: IRModule, data: list[Any], config: QConfig, dataset: Any) -> di
     """For each tensor its largest magnitude, and whether it is never negative."""
     batches = [] if dataset is None else list(dataset)
     if not batches:
-        raise UsageError(Q0101, f"calibrate_mode {config.calibrate_mode!r} needs a dataset")
+        raise UsageError(
+            Q0101,
+            f"calibrate_mode {config.calibrate_mode!r} needs a dataset",
+            help="quantize(mod, params, dataset=[{name: array}, ...]), or calibrate_mode='global_scale'",
+        )
     distinct = list({id(expr): expr for expr in data}.values())
     size = len(distinct) if config.calibrate_chunk_by < 1 else config.calibrate_chunk_by
     found: dict[int, tuple[float, bool]] = {}

@@ -179,7 +179,8 @@ class _Region:
             return self._known(*hook(given, self._types))
         is_off = name in OPTIONAL and name not in self._optional
         if name not in RULES or is_off:
-            raise UsageError(Q0502, f"{name} has no rule for integers", span=expr.span)
+            hint = "register_fake_quantization_to_integer gives it one"
+            raise UsageError(Q0502, f"{name} has no rule for integers", span=expr.span, help=hint)
         types = [self._types.get(arg) for arg in args]
         is_plain = all(of or isinstance(arg, Constant) for arg, of in zip(args, types, strict=True))
         if not any(types) or not is_plain:

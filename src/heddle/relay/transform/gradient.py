@@ -44,7 +44,8 @@ def gradient(expr: Any, mod: IRModule | None = None, mode: str = "higher_order")
     if not isinstance(typed, Function):
         raise UsageError(Q0501, f"expected a function, got {type(expr).__name__}", span=expr.span)
     if typed.type_params:
-        raise UsageError(Q0501, "the function is generic", span=typed.span)
+        hint = "call it from a function whose parameters have types"
+        raise UsageError(Q0501, "the function is generic", span=typed.span, help=hint)
     if mode == "first_order":
         return first_order(typed, module)
     return higher_order(infer_expr(ToANormalFormExpr(typed), module), module)

@@ -89,7 +89,11 @@ def get_tag(value: Any) -> int:
 
 def fatal() -> NoReturn:
     """Raises: Trap V0411."""
-    raise Trap(V0411, "no clause of the match fits the value")
+    raise Trap(
+        V0411,
+        "no clause of the match fits the value",
+        help="match? leaves cases out: add clauses for them",
+    )
 
 
 def reshape_tensor(tensor: Any, shape: Any) -> Tensor:
