@@ -1,6 +1,8 @@
 """Loops are parallel, vectorised, bound or reordered only where their iterations do not depend on each other,
 whatever their axes are called; and what primitives assume of reductions is checked."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -77,6 +79,35 @@ def test_iterations_that_do_not(name):
         loop = sch.get_loops("C")[0]
         sch.bind(loop, "blockIdx.x") if kind == "bind" else getattr(sch, kind)(loop)
         np.testing.assert_array_equal(interpreted(sch.func, 0), interpreted(INDEPENDENT[name], 0))
+
+
+ROWS = """@I.ir_module
+class Module:
+    @T.prim_func
+    def main(a: T.handle, C: T.Buffer((1,), "float32")):
+        n = T.int64()
+        A = T.match_buffer(a, (n,), "float32")
+        for i in range(EXTENT):
+            with T.sblock("C"):
+                vo = T.axis.spatial(1, 0)
+                C[vo] = C[vo] + A[vo]
+"""
+
+
+@pytest.mark.parametrize("kind", ["parallel", "bind"])
+@pytest.mark.parametrize(
+    ("extent", "is_taken"),
+    [("T.min(n, 1)", True), ("(T.min(n, 1) + 7) // 8", True), ("T.min(n, 2)", False), ("n", False)],
+)
+def test_a_loop_of_free_extent_that_runs_once_at_most(extent, is_taken, kind):
+    """Its iterations share what it likes: there are no two."""
+    sch = Schedule(from_source(ROWS.replace("EXTENT", extent))["main"])
+    apply = sch.parallel if kind == "parallel" else partial(sch.bind, thread_axis="blockIdx.x")
+    if is_taken:
+        apply(sch.get_loops("C")[0])
+    else:
+        with pytest.raises(ScheduleError, match="T0405"):
+            apply(sch.get_loops("C")[0])
 
 
 @pytest.mark.parametrize("rows", ["n", 12])

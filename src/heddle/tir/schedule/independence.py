@@ -65,6 +65,8 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
         return None
     place = find_loop(func, loop.loop_var)
     analyzer = analyzer_at(place)
+    if analyzer.can_prove(loop.extent <= 1):
+        return None
     domain = Range.from_min_extent(loop.min, loop.extent)
     analyzer.bind(loop.loop_var, domain, allow_override=True)
     touched = AccessRegions()
