@@ -49,12 +49,16 @@ def test_table_has_no_dead_entries(module: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["relay.FuseOps.max_depth", "relay.ToMixedPrecision.keep_orig_output_dtype", "no.such.option"]
+    ("key", "value"),
+    [
+        ("relay.FuseOps.max_depth", 1),
+        ("relay.ToMixedPrecision.keep_orig_output_dtype", True),
+        ("no.such.option", 1),
+    ],
 )
-def test_options_of_passes_that_are_not_loaded_are_known(key: str) -> None:
-    program = (
-        f"import heddle; assert heddle.transform.PassContext(config={{{key!r}: 1}}).config == {{{key!r}: 1}}"
-    )
+def test_options_of_passes_that_are_not_loaded_are_known(key: str, value: object) -> None:
+    config = f"{{{key!r}: {value!r}}}"
+    program = f"import heddle; assert heddle.transform.PassContext(config={config}).config == {config}"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert (found.returncode == 0) == (key != "no.such.option") and ("I0502" in found.stderr) == bool(
         found.returncode

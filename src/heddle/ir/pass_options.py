@@ -36,6 +36,15 @@ class Bounds:
         return self.one_of() if callable(self.one_of) else self.one_of
 
 
+@frozen
+class ConfigKey:
+    """A key of PassContext's `config`."""
+
+    meaning: str
+    kind: type
+    at_least: int | None = None
+
+
 def option(
     default: Any = MISSING,
     *,
@@ -65,6 +74,14 @@ def check_options(step: Any) -> None:
         made = as_type(value, hint)
         if made is not value:
             object.__setattr__(step, item.name, made)
+
+
+def check_value(what: str, value: Any, kind: Any, at_least: int | None = None) -> None:
+    """Raises: UsageError I0508 for a value of another type, or below a bound."""
+    is_below = at_least is not None and fits(value, kind) and value < at_least
+    if is_below or not fits(value, kind):
+        expected = f"at least {at_least}" if is_below else type_text(kind)
+        raise UsageError(I0508, f"{what}: expected {expected}, got {value!r}")
 
 
 def _check_bounds(step: Any, name: str, value: Any, bounds: Bounds) -> None:

@@ -21,7 +21,7 @@ from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
 from heddle.ir.nesting import refusing_deep_nesting
-from heddle.ir.pass_options import check_options
+from heddle.ir.pass_options import ConfigKey, check_options, check_value
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen
@@ -30,14 +30,14 @@ from heddle.support.registry import Registry
 from heddle.support.settings import settings
 
 _PACKAGE = f"{__name__.split('.')[0]}."
-CONFIG_KEYS: Registry[str] = Registry("option of passes")
+CONFIG_KEYS: Registry[ConfigKey] = Registry("option of passes")
 """PassContext configuration keys and their meaning; each pass declares its own. If a key is unknown, the
 passes are imported first."""
 
 
-def declare_config(key: str, meaning: str) -> str:
-    """Declare a key of PassContext's `config`; `meaning` is for messages. Return the key."""
-    CONFIG_KEYS.add(key, meaning)
+def declare_config(key: str, meaning: str, kind: type, at_least: int | None = None) -> str:
+    """Declare a key of PassContext's `config`, whose values are of the type `kind`. Return the key."""
+    CONFIG_KEYS.add(key, ConfigKey(meaning, kind, at_least))
     return key
 
 
@@ -108,7 +108,7 @@ class CodeMade:
 class PassContext:
     """Options, instruments and pass filter for a `with` block.
 
-    Raises: UsageError I0502 for a configuration key that no pass declares.
+    Raises: UsageError I0502 for a configuration key that no pass declares, I0508 for a value of another kind.
     """
 
     opt_level: int = 2
@@ -120,14 +120,22 @@ class PassContext:
     _tokens: list[Token[PassContext | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.required_pass, self.disabled_pass = frozenset(self.required_pass), frozenset(self.disabled_pass)
+        check_value("PassContext's opt_level", self.opt_level, int)
+        for name in ("required_pass", "disabled_pass"):
+            check_value(f"PassContext's {name}", getattr(self, name) or (), tuple[str, ...])
+        self.required_pass = frozenset(self.required_pass or ())
+        self.disabled_pass = frozenset(self.disabled_pass or ())
+        check_value("PassContext's instruments", self.instruments or (), tuple[PassInstrument, ...])
         self.instruments = tuple(self.instruments or ())
+        check_value("PassContext's config", self.config or {}, Mapping[str, Any])
         self.config = dict(self.config or {})
-        for key in self.config:
+        for key, value in self.config.items():
             if key not in CONFIG_KEYS:
                 raise UsageError(
                     I0502, f"no pass declares the option {key!r}", help=did_you_mean(key, CONFIG_KEYS)
                 )
+            declared = CONFIG_KEYS[key]
+            check_value(f"PassContext's option {key!r}", value, declared.kind, declared.at_least)
 
     @staticmethod
     def current() -> PassContext:

@@ -34,10 +34,13 @@ from heddle.tir.analysis.op_pattern import OpPattern, op_pattern
 from heddle.tir.nodes import PrimFunc
 
 MAX_DEPTH = declare_config(
-    "relay.FuseOps.max_depth", "how many operators a group of Relay's FuseOps has at most"
+    "relay.FuseOps.max_depth",
+    f"how many operators a group of Relay's FuseOps has at most; {MAX_GROUP} where it says more",
+    int,
+    1,
 )
 LINK_PARAMS = declare_config(
-    "relay.FuseOps.link_params", "whether Relay's FuseOps puts constants into groups"
+    "relay.FuseOps.link_params", "whether Relay's FuseOps puts constants into groups", bool
 )
 STOP = "annotation.stop_fusion"
 
@@ -64,8 +67,8 @@ class FuseOps(TypedPass):
     def change(self, func: Function, mod: IRModule) -> Function:
         ctx = PassContext.current()
         level = ctx.opt_level if self.fuse_opt_level < 0 else self.fuse_opt_level
-        most = min(int(ctx.config.get(MAX_DEPTH, MAX_GROUP)), MAX_GROUP) if level >= 1 else 1
-        link = self.link_params or bool(ctx.config.get(LINK_PARAMS, False))
+        most = min(ctx.config.get(MAX_DEPTH, MAX_GROUP), MAX_GROUP) if level >= 1 else 1
+        link = self.link_params or ctx.config.get(LINK_PARAMS, False)
         return _Fuser(func, most, link).fused() if not func.attrs.get(PRIMITIVE) else func
 
 

@@ -111,6 +111,27 @@ def test_unknown_option_is_refused():
         PassContext(config={"no.such.option": 1})
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"opt_level": "3"}, "opt_level: expected int, got '3'"),
+        ({"required_pass": "FuseOps"}, "required_pass: expected"),
+        ({"disabled_pass": [1]}, "disabled_pass: expected"),
+        ({"instruments": [3]}, "instruments: expected"),
+        ({"config": 3}, "config: expected"),
+        ({"config": {"tir.UnrollLoop.auto_max_step": "many"}}, "auto_max_step': expected int, got 'many'"),
+        ({"config": {"tir.UnrollLoop.auto_max_step": -1}}, "expected at least 0, got -1"),
+        ({"config": {"relay.FuseOps.max_depth": 0}}, "expected at least 1, got 0"),
+        ({"config": {"relay.FuseOps.link_params": 1}}, "expected bool, got 1"),
+        ({"config": {"relay.ToMixedPrecision.keep_orig_output_dtype": "yes"}}, "expected bool, got 'yes'"),
+    ],
+)
+def test_options_of_a_context_are_checked_when_it_is_made(options, said):
+    with pytest.raises(UsageError, match="I0508") as caught:
+        PassContext(**options)
+    assert said in str(caught.value)
+
+
 def test_functions_and_classes_become_passes():
     @module_pass(opt_level=0, name="Named")
     def tag(mod, ctx):

@@ -27,6 +27,7 @@ from heddle.support.frozen import frozen
 KEEP_OUTPUT = declare_config(
     "relay.ToMixedPrecision.keep_orig_output_dtype",
     "whether ToMixedPrecision gives results of functions the dtypes that they had",
+    bool,
 )
 _WIDE = "float32"
 

@@ -32,7 +32,7 @@ from heddle.tir.stmt_rewriter import StmtRewriter
 from heddle.tir.substitute import substitute_stmt
 
 AUTO_MAX_STEP = declare_config(
-    "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps"
+    "tir.UnrollLoop.auto_max_step", "unroll serial loops of at most this many steps", int, 0
 )
 PRAGMA = "pragma_auto_unroll_max_step"
 MAX_REGISTER_BUFFER_BYTES = 512
@@ -54,7 +54,7 @@ class UnrollLoop(FunctionPass):
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
-        limit = int(ctx.config.get(AUTO_MAX_STEP, self.auto_max_step))
+        limit = ctx.config.get(AUTO_MAX_STEP, self.auto_max_step)
         local = {
             node.buffer.data
             for node in walk_stmts(func.body)
