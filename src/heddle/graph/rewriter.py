@@ -16,7 +16,7 @@ from typing import Any
 from heddle.graph.block_builder import BlockBuilder
 from heddle.graph.core_ops import CALL_TIR
 from heddle.graph.infer import type_of
-from heddle.graph.nodes import Binding, MatchCast, SeqExpr, VarBinding
+from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -81,15 +81,19 @@ class BindingRewriter(BlockBuilder):
             for block in expr.blocks:
                 scope.close_block()
                 scope.is_dataflow = block.is_dataflow
-                for binding in block.bindings:
-                    with at(binding.span):
-                        self.binding(binding)
+                self.rewrite_block(block)
             scope.close_block()
             result = self.leaf(self.substitute(expr.body))
             scope.close_block()
         if result is expr.body and self._same_blocks(scope.blocks, expr):
             return expr
         return SeqExpr(tuple(scope.blocks), result, type_of(result), span=expr.span)
+
+    def rewrite_block(self, block: BindingBlock) -> None:
+        """Rewrite the bindings of a block in turn."""
+        for binding in block.bindings:
+            with at(binding.span):
+                self.binding(binding)
 
     def _same_blocks(self, made: list[Any], expr: SeqExpr) -> bool:
         if len(made) != len(expr.blocks):

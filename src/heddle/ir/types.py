@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from heddle.ir.codes import I0311
-from heddle.ir.node import Node, added, added_definitions, derived, label, node
+from heddle.ir.node import Node, added, added_definitions, defines, derived, label, node
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.limits import current_limits, exceeded
@@ -95,7 +95,7 @@ class FuncType(Type):
     """
 
     opens_scope: ClassVar[bool] = True
-    params: tuple[Type, ...] | None
+    params: tuple[Type, ...] | None = defines()
     ret: Type
     is_pure: bool = True
     type_params: tuple[Type, ...] = added_definitions(default=())

@@ -148,6 +148,7 @@ class Cast(PrimExpr):
 
     def __post_init__(self) -> None:
         self.set_derived("dtype", DataType(self.dtype))
+        self.set_derived("value", as_expr(self.value))
 
 
 class BinaryExpr(PrimExpr):
@@ -337,6 +338,7 @@ class Not(PrimExpr):
     dtype: DataType = derived()
 
     def __post_init__(self) -> None:
+        self.set_derived("a", as_expr(self.a))
         self.set_derived("dtype", BOOL.with_lanes(self.a.dtype.lanes))
 
 
@@ -406,7 +408,7 @@ class Shuffle(PrimExpr):
     dtype: DataType = derived()
 
     def __post_init__(self) -> None:
-        self.set_derived("vectors", tuple(self.vectors))
+        self.set_derived("vectors", tuple(as_expr(vector) for vector in self.vectors))
         self.set_derived("indices", tuple(int(index) for index in self.indices))
         self.set_derived("dtype", self.vectors[0].dtype.with_lanes(len(self.indices)))
 

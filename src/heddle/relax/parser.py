@@ -262,7 +262,10 @@ class FunctionParser(ScalarParser):
             return
         value = self.eval(node.value)
         if isinstance(value, FuncAttrs):
-            self._attrs[-1].update(value.values)
+            attrs = self._attrs[-1]
+            for key in value.values:
+                attrs.pop(key, None)  # the order is that of the text
+            attrs.update(value.values)
         elif not isinstance(value, OutputWord):
             self._bind(self.builder.get_unique_name("_"), graph_expr(value), None)
 

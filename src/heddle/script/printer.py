@@ -70,12 +70,13 @@ def _print_module(
     node: Node, constants: list[Any] | None = None, show_meta: bool = False, **options: Any
 ) -> str | None:
     """Print a module that contains only Relay functions as Relay text, and any other as a class."""
-    if isinstance(node, IRModule) and _is_relay(node):
+    if isinstance(node, IRModule) and is_relay(node):
         return relay_script(node, show_meta=show_meta, **options)
     return module_script(node, constants, show_meta) if isinstance(node, IRModule) else None
 
 
-def _is_relay(mod: IRModule) -> bool:
+def is_relay(mod: IRModule) -> bool:
+    """Whether a module contains only what Relay text has."""
     functions = mod.functions.values()
     return bool(functions or mod.type_definitions) and all(func.dialect == "relay" for func in functions)
 

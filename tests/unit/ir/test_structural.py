@@ -165,3 +165,15 @@ def test_the_path_of_a_deep_difference():
     assert str(found.path).endswith(".fields[0].value")
     assert found.reason == "values differ" and structural_hash(a) != structural_hash(b)
     assert structural_equal(load_json(save_json(a)), a)
+
+
+def test_sizes_that_a_type_of_functions_is_the_first_to_name_are_its_own():
+    def made(name: str) -> FuncType:
+        n = PrimVar(name, "int64")
+        return FuncType((TensorType((n,), "float32"),), TensorType((n, n), "float32"))
+
+    assert structural_equal(made("n"), made("m"))
+    assert structural_hash(made("n")) == structural_hash(made("m"))
+    n, m = PrimVar("n", "int64"), PrimVar("m", "int64")
+    other = FuncType((TensorType((n,), "float32"),), TensorType((n, m), "float32"))
+    assert not structural_equal(other, made("n"))

@@ -7,12 +7,13 @@ import pytest
 
 from heddle import relay
 from heddle.ir.dialect import DIALECTS
-from heddle.ir.instrument import verify_module
+from heddle.ir.instrument import VerifyEach, verify_module
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
+from heddle.ir.transform import PassContext
 from heddle.relay.typed import infer_module
-from heddle.script import from_source
+from heddle.script import RoundTripEach, from_source
 from heddle.script.printer import module_script
 from tests.unit.relay.corpus import FOLDER, ROWS, parsed, same
 from tests.unit.relay.programs import run
@@ -35,6 +36,12 @@ def test_program(name: str) -> None:
         same(run(again, *args), reference(*args))
     plain = mod.astext(annotate=lambda _: "")
     assert relay.parse(plain).astext(annotate=lambda _: "") == plain
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_pass_leaves_a_program_that_verifies_and_has_a_text(name: str) -> None:
+    with PassContext(opt_level=3, instruments=[VerifyEach(), RoundTripEach()]):
+        relay.vm.compile(parsed(name), "llvm")
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "branch", "dense_network", "local_loop"])

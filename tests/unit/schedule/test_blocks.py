@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from heddle.ir.module import IRModule
 from heddle.script import from_source
 from heddle.script import tir as T
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.tir.interpreter import run_primfunc
 from heddle.tir.schedule import Schedule, ScheduleError
 from heddle.tir.tensor_intrin import TensorIntrin
+from heddle.tir.verify import verify_prim_func
 from tests.unit.schedule.programs import chain, check, interpreted, matmul, padded, window
 from tests.unit.schedule.test_preconditions import nest, written
 
@@ -38,6 +40,19 @@ def test_blockize_with_a_guard_and_symbolic_rows():
     sch.reorder(outer, j, inner, r)
     sch.blockize(inner)
     check(before, sch)
+
+
+@pytest.mark.parametrize("where", ["i < j", "j < i", "i < 3", "j < 3"])
+@pytest.mark.parametrize("first", ["i", "j"])
+def test_blockize_of_a_block_whose_condition_compares_two_axes(where, first):
+    """Inside of the new block the condition is of its axes, not of the loops around it."""
+    before = written("A: 6, 5; C: 6, 5", nest("C", "i S 6, j S 5", "C[vi, vj] = A[vi, vj]", where=where))
+    sch = Schedule(before)
+    i, j = sch.get_loops("C")
+    sch.reorder(*((i, j) if first == "i" else (j, i)))
+    sch.blockize(j if first == "i" else i)
+    check(before, sch, machine=False)
+    assert not verify_prim_func(sch.func, IRModule.from_expr(sch.func))
 
 
 def test_blockize_of_an_elementwise_block_and_again():

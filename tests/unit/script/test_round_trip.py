@@ -3,6 +3,7 @@ with a place."""
 
 import pytest
 
+from heddle.ir.expr import GlobalVar
 from heddle.ir.structural import assert_structural_equal
 from heddle.script import check_round_trip, from_source
 from heddle.script import ir as I
@@ -181,3 +182,34 @@ def main(A: T.Buffer((1,), "float32"), B: T.Buffer((1,), "int32")):
 """
     func = from_source(source.format(call))
     assert_structural_equal(func, from_source(source.format('T.Cast("int32", A[0])')))
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["T.Cast('int64', 0)", "T.Cast('bool', T.Not(True))", "T.Cast('float32', T.Shuffle([1, 2], [1]))"],
+)
+def test_numbers_in_nodes_become_constants(body: str) -> None:
+    text = f"@T.prim_func\ndef f(A: T.Buffer((4,), 'float32')):\n    A[0] = T.Cast('float32', {body})\n"
+    func = from_source(text)
+    assert_structural_equal(from_source(str(func)), func)
+
+
+def test_names_that_are_words_keep_the_order_of_attributes() -> None:
+    func = Program["main"].with_attrs({"a": 1, "global_symbol": "from", "b": 2})
+    mod = Program.with_functions({**Program.functions, GlobalVar("from"): func})
+    assert check_round_trip(mod) is None
+
+
+def test_a_type_of_functions_has_sizes_of_its_own() -> None:
+    """Of two values the types are equal although each has a size that is its own."""
+    text = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(f: R.Callable((R.Tensor(("n",), "float32"),), R.Tensor(("n",), "float32"))):
+        m = T.int64()
+        g: R.Callable((R.Tensor((m,), "float32"),), R.Tensor((m,), "float32")) = f
+        return g
+"""
+    mod = from_source(text)
+    assert_structural_equal(from_source(str(mod)), mod)

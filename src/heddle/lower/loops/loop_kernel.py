@@ -18,13 +18,14 @@ from heddle.graph.types import TensorType
 from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import Map, Node, children
+from heddle.ir.node import Map, Node, children, replace
 from heddle.ir.types import TupleType
+from heddle.ir.visitor import Rewriter, walk_distinct
 from heddle.lower.estimate_kernel_cost import KERNEL_COST, size_names
 from heddle.lower.kernel_calls import callee_and_scalars
 from heddle.lower.loops.counted_loop import CountedLoop
 from heddle.lower.merged_bodies import Dims, MergedBodies, Operand, TensorPlace
-from heddle.prim.nodes import PrimExpr, constant
+from heddle.prim.nodes import PrimExpr, Range, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import equal
 from heddle.prim.size_text import size_text
@@ -36,6 +37,8 @@ from heddle.tir.nodes import (
     For,
     ForKind,
     IfThenElse,
+    IterType,
+    IterVar,
     MatchBufferRegion,
     PrimFunc,
     SBlock,
@@ -263,6 +266,7 @@ class _Builder:
         return self.merged.copy(value, out, f"{param.name_hint}_end")
 
     def _turns(self, turn: PrimVar, body: Stmt) -> Stmt:
+        body = _TurnAsAxis(turn, self.own_turns).visit(body)
         return For(turn, constant(0, "int64"), self.own_turns, ForKind.SERIAL, body)
 
     def _size_of_one(self) -> PrimVar | None:
@@ -391,6 +395,22 @@ class _Builder:
         for key in _COUNTS:
             cost[key] = _renamed(cost[key], known)
         return cost
+
+
+class _TurnAsAxis(Rewriter):
+    """Gives the blocks of a turn that use its number an axis for it: no variable of a loop is used inside."""
+
+    def __init__(self, turn: PrimVar, turns: PrimVar) -> None:
+        super().__init__()
+        self._turn, self._domain = turn, Range.from_min_extent(constant(0, "int64"), turns)
+
+    def visit_SBlockRealize(self, node: SBlockRealize) -> SBlockRealize:
+        if not any(part is self._turn for part in walk_distinct(node.block)):
+            return node
+        axis = IterVar(self._domain, PrimVar(f"v_{self._turn.name}", self._turn.dtype), IterType.Opaque)
+        block = substitute_stmt(node.block, {self._turn: axis.var})
+        block = replace(block, iter_vars=(axis, *block.iter_vars))
+        return SBlockRealize((self._turn, *node.iter_values), node.predicate, block, span=node.span)
 
 
 def _renamed(text: str | None, names: dict[str, str | None]) -> str | None:

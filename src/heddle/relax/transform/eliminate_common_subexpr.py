@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from heddle.graph.nodes import SeqExpr
+from heddle.graph.nodes import BindingBlock, SeqExpr
 from heddle.graph.normalize import is_impure_call, is_unknown_call, known_functions
 from heddle.graph.rewriter import BindingRewriter
 from heddle.ir.expr import Call, Expr, Function, Tuple, TupleGetItem, Var
@@ -51,6 +51,12 @@ class _Eliminator(BindingRewriter):
         self._seen = before
         return result
 
+    def rewrite_block(self, block: BindingBlock) -> None:
+        """The variables of a dataflow block are not known after it, but for its outputs."""
+        super().rewrite_block(block)
+        if block.is_dataflow:
+            self._seen = {key: var for key, var in self._seen.items() if not var.is_dataflow}
+
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         is_effect = is_impure_call(value, self.mod) or is_unknown_call(value, self._known)
         if not isinstance(value, self._kinds) or is_effect:
@@ -58,8 +64,11 @@ class _Eliminator(BindingRewriter):
         key = structural_digest(value, by_identity=_is_large)
         found = self._seen.get(key)
         is_apart = found is not None and not structural_equal(found.ty, var.ty)  # on another device, say
-        if found is None or is_apart or (found.is_dataflow and not var.is_dataflow):
+        if found is None or is_apart:
             self._seen.setdefault(key, var)
+            return value
+        if found.is_dataflow and not var.is_dataflow:
+            self._seen[key] = var
             return value
         self.renamed[var] = found
         return None

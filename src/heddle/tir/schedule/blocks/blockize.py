@@ -80,6 +80,7 @@ class _Division:
         self, func: PrimFunc, place: Place, loops: list[For], realize: SBlockRealize, keep_units: bool
     ) -> None:
         self.block, self.loops = realize.block, loops
+        self._around = {loop.loop_var for loop in place.loops()}
         self.outer_axes: list[IterVar] = []
         self.outer_values: list[PrimExpr] = []
         self._inner: list[tuple[IterVar, PrimExpr]] = []
@@ -120,13 +121,19 @@ class _Division:
         self.outer_predicate, self._conditions = all_of(*outer), inner
 
     def _over_axes(self, func: PrimFunc, realize: SBlockRealize, condition: PrimExpr) -> PrimExpr:
-        """A condition `value < end` on an axis's value, said of the axis."""
+        """A condition `value < end` on an axis's value, said of the axes: inside of the new block no variable
+        of a loop around it is used."""
+        inside = {loop.loop_var for loop in self.loops}
+        pairs = zip(self.outer_axes, self.outer_values, strict=True)
+        told = {value: axis.var for axis, value in pairs if isinstance(value, Var)}
         if isinstance(condition, LT):
             for axis, value in zip(self.block.iter_vars, realize.iter_values, strict=True):
                 if structural_equal(value, condition.a):
                     at = {part.var: inner for part, inner in self._inner}
-                    return substitute(self._mapping[axis.var], at) < condition.b  # type: ignore[no-any-return]
-        if set(free_vars(condition)) <= {loop.loop_var for loop in self.loops}:
+                    end = substitute(condition.b, told)
+                    if not set(free_vars(end)) & (self._around - inside):
+                        return substitute(self._mapping[axis.var], at) < end  # type: ignore[no-any-return]
+        if set(free_vars(condition)) <= inside:
             return condition
         raise ScheduleError(T0414, f"condition {condition} does not divide", func, realize)
 
