@@ -11,7 +11,7 @@ out.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from heddle.arith import Analyzer
 from heddle.ir.visitor import walk_distinct
@@ -22,6 +22,8 @@ from heddle.runtime.size_class import block_bytes
 
 _MAX_COMPARED = 64
 """So many sums are compared with proofs; more only by the storages that they have."""
+_MOST_STORAGES = 4096
+"""Sums of so many storages are compared by them alone."""
 
 Sizes = Counter[PrimExpr]
 """Storages that are alive together: sizes in bytes, each with how many there are."""
@@ -79,16 +81,19 @@ def _greatest(sums: list[str]) -> str:
 
 def _without_dominated(peaks: list[Sizes]) -> list[Sizes]:
     """Leave out sums that another one covers, storage by storage."""
-    largest_first = sorted(peaks, key=lambda sizes: -sum(sizes.values()))
-    return _unlike(largest_first) if len(peaks) > _MAX_COMPARED else _unproved(largest_first)
+    return without_parts(peaks) if len(peaks) > _MAX_COMPARED else _unproved(_largest_first(peaks))
 
 
-def _unlike(largest_first: list[Sizes]) -> list[Sizes]:
+def _largest_first(peaks: Iterable[Sizes]) -> list[Sizes]:
+    return sorted(peaks, key=lambda sizes: -sum(sizes.values()))
+
+
+def without_parts(peaks: Iterable[Sizes]) -> list[Sizes]:
     """Leave out sums of which another one has every storage. Only those are compared that share the storage
     that the fewest have: the work grows with the sums, not with their square."""
     left: list[Sizes] = []
     having: defaultdict[PrimExpr, list[Sizes]] = defaultdict(list)
-    for sizes in largest_first:
+    for sizes in _largest_first(peaks):
         others = min((having[size] for size in sizes), key=len, default=left)
         if not any(sizes <= other for other in others):
             left.append(sizes)
@@ -126,9 +131,12 @@ def _unproved(largest_first: list[Sizes]) -> list[Sizes]:
 
 def _is_covered(sizes: Sizes, by: Sizes, covers: Callable[[PrimExpr, PrimExpr], bool]) -> bool:
     """Whether each storage of `sizes` has one of its own in `by` that is provably no smaller."""
-    missing, free = sizes - by, list((by - sizes).elements())
+    missing, more = sizes - by, by - sizes
     if not missing:
         return True
+    if sum(more.values()) > _MOST_STORAGES:
+        return False
+    free = list(more.elements())
     if sum(missing.values()) > len(free):
         return False
     for size in missing.elements():

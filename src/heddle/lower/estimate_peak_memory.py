@@ -10,21 +10,24 @@ the executable's metadata.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from heddle.ir.expr import Function
-from heddle.ir.transform import FunctionPass, PassContext
+from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass, PassContext, map_functions
 from heddle.lower.normal_form import GRAPHS
-from heddle.relax.analysis.peak_memory import peak_memory
+from heddle.relax.analysis.peak_memory import PeakMemories
 
 PEAK_MEMORY = "peak_memory"
 
 
-class EstimatePeakMemory(FunctionPass):
+class EstimatePeakMemory(Pass):
     """Requires: explicit storages and kills (KillAfterLastUse)."""
 
     dialects: ClassVar[tuple[str, ...] | None] = GRAPHS
     requires: ClassVar[tuple[str, ...]] = ("no dataflow",)
 
-    def transform_function(self, func: Function, mod: Any, ctx: PassContext) -> Function:
-        return func.with_attr(PEAK_MEMORY, peak_memory(func, mod))  # type: ignore[no-any-return]
+    def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        peaks = PeakMemories(mod)
+        return map_functions(
+            mod, self.dialects, lambda var, func: func.with_attr(PEAK_MEMORY, peaks.text(func))
+        )

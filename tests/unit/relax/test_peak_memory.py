@@ -191,3 +191,18 @@ def test_arguments_of_a_call_are_not_held_longer_than_their_registers(exec_mode)
         executable = with_machine_code(executable)
     peak, _ = observed_peak_bytes(VirtualMachine(executable, cpu()), 4096)
     assert peak == 4096
+
+
+def test_functions_that_call_others_twice_are_looked_at_once():
+    """Forty functions, each of which calls the one before twice, and keeps what it gives: 2**39 calls."""
+    lines = ["@I.ir_module", "class Module:"]
+    for place in range(40):
+        body = "R.exp(x)" if place == 0 else f"cls.f{place - 1}(cls.f{place - 1}(x))"
+        lines += [
+            f"    @R.function{'' if place == 39 else '(private=True)'}",
+            f"    def f{place}(x: R.Tensor(('n',), 'float32')) -> R.Tensor(('n',), 'float32'):",
+            *(["        cls = Module"] if place else []),
+            f"        return {body}",
+        ]
+    executable = heddle.compile(from_source("\n".join(lines)), "llvm")
+    assert peak_memory_text(executable.metadata, "f39") == "40 * block(n * 4)"

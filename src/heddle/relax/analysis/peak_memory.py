@@ -19,17 +19,18 @@ of the host do: a function that calls one, or itself, has no bound.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from heddle.arith import Analyzer
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import Binding, SeqExpr
-from heddle.graph.peak_formula import Sizes, UnboundedError, peak_text
+from heddle.graph.peak_formula import Sizes, UnboundedError, peak_text, without_parts
 from heddle.graph.rewriter import is_call
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Call, DataTypeImm, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
+from heddle.ir.structural import structural_digest
 from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
@@ -53,22 +54,58 @@ _VIEWS = ("relax.memory.alloc_tensor", "relax.vm.alloc_tensor", "relax.memory.vi
 
 @frozen
 class PeakMemory:
-    """Sums whose maximum is the peak, and the storages that the function's result keeps alive."""
+    """Sums whose maximum is the peak. The function's result keeps alive the storages `kept` of the function,
+    and those of the parameters `passed`, by number."""
 
     peaks: tuple[Sizes, ...]
-    kept: tuple[PrimExpr, ...]
+    kept: Sizes
+    passed: frozenset[int]
 
 
-def peak_memory(func: Function, mod: IRModule) -> str:
-    """Return the peak as text over dimension names (`heddle.runtime.size_text`), or `unbounded: reason`.
+class PeakMemories:
+    """The peaks of a module's functions. Each function is looked at once, after those that it calls.
 
     Requires: explicit storages and kills (KillAfterLastUse). Units: bytes.
     """
-    try:
-        found = _Walker(mod, (func,)).run(func)
-        return peak_text([sizes for sizes in found.peaks if sizes])
-    except UnboundedError as error:
-        return f"unbounded: {error}"
+
+    def __init__(self, mod: IRModule) -> None:
+        self._mod = mod
+        self._found: dict[Function, PeakMemory | UnboundedError] = {}
+
+    def text(self, func: Function) -> str:
+        """The peak as text over dimension names (`heddle.runtime.size_text`), or `unbounded: reason`."""
+        self._look_at(func)
+        found = self._found[func]
+        if isinstance(found, UnboundedError):
+            return f"unbounded: {found}"
+        try:
+            return peak_text([sizes for sizes in found.peaks if sizes])
+        except UnboundedError as error:
+            return f"unbounded: {error}"
+
+    def _look_at(self, func: Function) -> None:
+        """Callees come first. One that has begun and has no result yet calls what calls it."""
+        pending, begun = [func], set[Function]()
+        while pending:
+            top = pending[-1]
+            if top not in self._found and top not in begun:
+                begun.add(top)
+                pending += [callee for callee in self._callees(top) if callee not in begun]
+                continue
+            pending.pop()
+            if top not in self._found:
+                self._found[top] = self._peak(top)
+
+    def _callees(self, func: Function) -> list[Function]:
+        called = [node.op for node in walk_distinct(func) if isinstance(node, Call)]
+        functions = [self._mod.get(op) for op in called if isinstance(op, GlobalVar)]
+        return [found for found in dict.fromkeys(functions) if isinstance(found, Function)]
+
+    def _peak(self, func: Function) -> PeakMemory | UnboundedError:
+        try:
+            return _Walker(self._mod, self._found).run(func)
+        except UnboundedError as error:
+            return error
 
 
 @dataclass(slots=True)
@@ -85,18 +122,25 @@ class _State:
 
 
 class _Walker:
-    def __init__(self, mod: IRModule, callers: tuple[Function, ...]) -> None:
-        self._mod, self._callers = mod, callers
-        self._sizes: list[PrimExpr] = []
+    """Finds the peak of one function, given those of the functions that it calls. Each number stands for a
+    storage, or for the storages that the result of a call keeps alive."""
+
+    def __init__(self, mod: IRModule, callees: Mapping[Function, PeakMemory | UnboundedError]) -> None:
+        self._mod, self._callees = mod, callees
+        self._sizes: list[Sizes] = []
         self._peaks: dict[frozenset[tuple[PrimExpr, int]], Sizes] = {}
         self._analyzer = Analyzer()
+        self._same: dict[bytes, PrimExpr] = {}
 
     def run(self, func: Function) -> PeakMemory:
         assert isinstance(func.body, SeqExpr)
-        _, kept = self._sequence(func.body, [_State()])
+        given = _State({param: frozenset({self._new(Counter())}) for param in func.params})
+        _, kept = self._sequence(func.body, [given])
         numbers = frozenset().union(*kept) if kept else frozenset()
         return PeakMemory(
-            tuple(self._peaks.values()), tuple(self._sizes[number] for number in sorted(numbers))
+            tuple(without_parts(self._peaks.values())),
+            self._together(numbers),
+            numbers & frozenset(range(len(func.params))),
         )
 
     def _sequence(self, body: SeqExpr, states: list[_State]) -> tuple[list[_State], list[frozenset[int]]]:
@@ -147,7 +191,7 @@ class _Walker:
         if isinstance(call.op, GlobalVar):
             callee = self._mod.get(call.op)
             return (
-                self._graph_call(call, callee, state, together)
+                self._graph_call(call, callee, state, operands)
                 if isinstance(callee, Function)
                 else frozenset()
             )
@@ -173,43 +217,58 @@ class _Walker:
         size: PrimExpr = constant(DataType(dtypes[0].value).itemsize, "int64")
         for dim in shape.values:
             size = size * dim
-        number = self._new(size)
+        number = self._new(Counter([self._simple(size)]))
         self._note(state.alive() | {number})
         return frozenset({number})
 
-    def _new(self, size: PrimExpr) -> int:
-        self._sizes.append(self._analyzer.simplify(size))
+    def _new(self, sizes: Sizes) -> int:
+        self._sizes.append(sizes)
         return len(self._sizes) - 1
 
+    def _together(self, numbers: Iterable[int]) -> Sizes:
+        total: Sizes = Counter()
+        for number in numbers:
+            total.update(self._sizes[number])
+        return total
+
     def _note(self, numbers: frozenset[int], others: Mapping[PrimExpr, int] | None = None) -> None:
-        sizes = Counter(self._sizes[number] for number in numbers)
+        sizes = self._together(numbers)
         sizes.update(others or {})
         self._peaks[frozenset(sizes.items())] = sizes
 
     # Calls of graph functions
 
     def _graph_call(
-        self, call: Call, callee: Function, state: _State, together: frozenset[int]
+        self, call: Call, callee: Function, state: _State, operands: Sequence[frozenset[int]]
     ) -> frozenset[int]:
         name = str(call.op.name_hint) if isinstance(call.op, GlobalVar) else "a function"
-        if any(callee is caller for caller in self._callers):
+        inner = self._callees.get(callee)
+        if inner is None:
             raise UnboundedError(f"recursion of {name}")
-        inner = _Walker(self._mod, (*self._callers, callee)).run(callee)
+        if isinstance(inner, UnboundedError):
+            raise inner
         dims = _dims_of_call(callee, call)
         for sizes in inner.peaks:
-            there: Counter[PrimExpr] = Counter()
-            for size, count in sizes.items():
-                there[self._in_caller(size, dims, name)] += count
-            self._note(state.alive(), there)
-        kept = [self._new(self._in_caller(size, dims, name)) for size in inner.kept]
-        return together | frozenset(kept)
+            self._note(state.alive(), self._all_in_caller(sizes, dims, name))
+        passed = frozenset().union(*(operands[place] for place in inner.passed))
+        return passed | {self._new(self._all_in_caller(inner.kept, dims, name))} if inner.kept else passed
+
+    def _all_in_caller(self, sizes: Sizes, dims: Mapping[PrimVar, PrimExpr], name: str) -> Sizes:
+        there: Sizes = Counter()
+        for size, count in sizes.items():
+            there[self._in_caller(size, dims, name)] += count
+        return there
 
     def _in_caller(self, size: PrimExpr, dims: Mapping[PrimVar, PrimExpr], name: str) -> PrimExpr:
         unknown = [node for node in walk_distinct(size) if isinstance(node, PrimVar) and node not in dims]
         if unknown:
             raise UnboundedError(f"size {unknown[0].name} of {name} is not known where it is called")
-        found: PrimExpr = self._analyzer.simplify(substitute(size, dict(dims)))
-        return found
+        return self._simple(substitute(size, dict(dims)))
+
+    def _simple(self, size: PrimExpr) -> PrimExpr:
+        """A size in its simplest form; of equal ones the same object, by which sums are compared."""
+        found: PrimExpr = self._analyzer.simplify(size)
+        return self._same.setdefault(structural_digest(found), found)
 
 
 def _merged(states: Sequence[_State]) -> _State:
