@@ -361,8 +361,10 @@ class Machine(StatefulCalls, Watchable):
 
     def _closure(self, name: str) -> VMClosure:
         """Return a saved call or a function of the program as a closure. Raises: UnknownFunctionError
-        V0301.
+        V0301; TrapTypeError V0402 for a name that is no text.
         """
+        if not isinstance(name, str):
+            raise TrapTypeError(V0402, f"expected the name of a function, got {type(name).__name__}")
         saved = self._saved.get(name)
         if saved is not None:
             return saved

@@ -206,6 +206,16 @@ def test_unknown_functions():
         run_machine(made)
 
 
+@pytest.mark.parametrize("name", [3, None, ["main"], {}])
+def test_names_of_functions_are_texts(name):
+    vm = run_machine(adder())
+    calls = (vm.__getitem__, vm.set_input, vm.invoke_stateful, vm.get_outputs)
+    for call in (*calls, lambda name: vm.save_function(name, "saved")):
+        with pytest.raises(TypeError, match=r"V0402.*expected the name of a function"):
+            call(name)
+    assert vm["main"]
+
+
 @pytest.mark.fact("5.5")
 def test_imports_come_before_global_functions():
     register_global_func("identity", lambda x: "global")
