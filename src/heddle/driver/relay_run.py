@@ -35,7 +35,10 @@ class _Described:
     variant: str = ""
 
 
-_OTHERS = ["exec-mode", "precision", "compare", "sanitize", "profile", "profile-json", "chrome-trace"]
+_OTHERS = (
+    *("exec-mode", "precision", "compare", "sanitize", "profile", "profile-json", "chrome-trace"),
+    *("variant", "require-signature"),
+)
 
 
 def refuse_others(*values: Any) -> None:
@@ -59,6 +62,8 @@ def compile_relay(model: ModelFile, executor: str, function: str, options: Compi
         )
     if model.suffix != ".relay":
         raise UsageError(D0301, f"{model.name} is no Relay program: --executor is for PATH.relay")
+    if executor == "interpreter" and options.target is not None:
+        raise UsageError(D0301, "--target is not for --executor interpreter, which compiles nothing")
     start = time.perf_counter()
     mod = relay_module(model)
     graph = import_model(model, trust=options.trust)

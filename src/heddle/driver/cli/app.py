@@ -170,8 +170,8 @@ def run_command(
                 sanitize=sanitize,
                 public_key=require_signature,
             )
-            others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace)
-            compiled = _compiled(found, options, executor, function, others)
+            others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace, variant)
+            compiled = _compiled(found, options, executor, function, (*others, require_signature))
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         _write_outputs(done, output)
         if compare is not None:
