@@ -21,6 +21,8 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
 
     Raises: MissingNameError I0305 for a data type that it lacks.
     """
+    if any(_fits_all(clause.lhs) for clause in match.clauses):
+        return []
     mod = mod or IRModule()
     cases: list[Pattern] = [PatternWildcard(span=None)]
     missed: list[Pattern] = []
@@ -35,6 +37,12 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
         else:
             missed.append(case)
     return missed
+
+
+def _fits_all(pattern: Pattern) -> bool:
+    if isinstance(pattern, PatternTuple):
+        return all(map(_fits_all, pattern.patterns))
+    return isinstance(pattern, (PatternWildcard, PatternVar))
 
 
 def _parts(pattern: Pattern) -> tuple[Pattern, ...]:

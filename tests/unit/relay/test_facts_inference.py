@@ -177,6 +177,18 @@ def test_2_9_tuples_of_cases() -> None:
     assert [str(case) for case in unmatched_cases(mod["main"].body, mod)] == ["(Cons(_, _), Cons(_, _))"]
 
 
+@pytest.mark.parametrize("last", ["_", "%all", "(" + ", ".join(["_"] * 80) + ")"])
+def test_a_clause_that_fits_all_leaves_no_case(last: str) -> None:
+    """Without a look at the cases of forty clauses over eighty fields, which double with each clause."""
+    pairs = [["T" if k == 2 * n else "F" if k == 2 * n + 1 else "_" for k in range(80)] for n in range(40)]
+    clauses = ", ".join(f"({', '.join(pair)}) => {n}" for n, pair in enumerate(pairs))
+    params, fields = (", ".join(f"%b{n}{ty}" for n in range(80)) for ty in (": Flag", ""))
+    mod = program(
+        f"type Flag {{ T, F }}\ndef @main({params}) {{ match (({fields})) {{ {clauses}, {last} => 40 }} }}"
+    )
+    assert unmatched_cases(mod["main"].body, mod) == []
+
+
 def test_2_10_kinds() -> None:
     gtv = relay.GlobalTypeVar("List")
     assert check_kind(gtv) == relay.TypeKind.AdtHandle
