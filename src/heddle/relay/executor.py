@@ -9,7 +9,7 @@ import numpy as np
 
 from heddle.graph.types import TensorType
 from heddle.graph.values import as_value
-from heddle.ir.expr import Function, GlobalVar, Var
+from heddle.ir.expr import Constant, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.relay.builders import as_expr, bind, const
@@ -157,10 +157,14 @@ def _check(array: Any, ty: TensorType, where: str) -> None:
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
-    """A function with the parameters of these names known; other names do nothing.
+    """A function with the parameters of these names known; other names do nothing. A Python number takes the
+    dtype of its parameter.
 
-    Raises: UsageError Q0101 where two parameters have one of the names.
+    Raises: UsageError Q0101 where two parameters have one of the names, and for what is no mapping;
+    TrapTypeError Q0402 for an array that does not fit its parameter's type.
     """
+    if not isinstance(params, Mapping):
+        raise UsageError(Q0101, f"params: expected arrays by name, got {type(params).__name__}")
     binds = {}
     for name, value in params.items():
         found = [param for param in func.params if param.name_hint == name]
@@ -168,9 +172,23 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
             raise UsageError(
                 Q0101, f"{len(found)} parameters are called {name!r}", help="relay.bind takes the variables"
             )
-        binds.update(dict.fromkeys(found, as_expr(value)))
+        for param in found:
+            binds[param] = _bound(value, param)
     made: Function = bind(func, binds) if binds else func
     return made
+
+
+def _bound(value: Any, param: Var) -> Expr:
+    """What a parameter is bound to. Raises: TrapTypeError Q0402."""
+    ty = param.ty
+    if not isinstance(ty, TensorType) or ty.dtype is None:
+        return as_expr(value)
+    is_number = type(value) in (bool, int) or (type(value) is float and ty.dtype.is_float)
+    is_same = not isinstance(value, Expr) and getattr(value, "dtype", None) == str(ty.dtype)
+    given = const(value, str(ty.dtype)) if is_number or is_same else as_expr(value)  # const narrows 64 bits
+    if isinstance(given, Constant):
+        _check(given.data.numpy(), ty, f"parameter {param.name_hint!r}")
+    return given
 
 
 EXECUTORS: Registry[Callable[..., Any]] = Registry("executor")

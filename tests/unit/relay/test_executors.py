@@ -505,3 +505,29 @@ def test_known_sizes_are_constants_of_a_graph(call: str, kind: str) -> None:
     wanted = run(mod, *args)
     found = relay.create_executor(kind, mod).evaluate()(*args)
     np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "said"),
+    [
+        ("float32", np.zeros((5, 3), "float32"), "expected (2, 3) of float32, got (5, 3) of float32"),
+        ("float32", np.zeros((2, 3), "int8"), "expected (2, 3) of float32, got (2, 3) of int8"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused(dtype: str, value: Any, said: str) -> None:
+    x = relay.var("x", shape=(2, 3), dtype=dtype)
+    mod = heddle.IRModule.from_expr(relay.Function([x], relay.add(x, x)))
+    for build in (relay.build, relay.vm.compile, relay.optimize):
+        with pytest.raises(TypeError, match="Q0402") as caught:
+            build(mod, "llvm", params={"x": value})
+        assert f"parameter 'x': {said}" in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64", "float16", "bool", "float32"])
+def test_parameters_keep_their_dtypes(dtype: str) -> None:
+    x = relay.var("x", shape=(2,), dtype=dtype)
+    func = relay.Function([x], x)
+    for value in (np.ones(2, dtype), heddle.runtime.tensor(np.ones(2, dtype))):
+        assert relay.build_module.bind_params_by_name(func, {"x": value}).body.data.dtype == dtype
+    y = relay.var("y", shape=(), dtype=dtype)
+    assert relay.build_module.bind_params_by_name(relay.Function([y], y), {"y": 1}).body.data.dtype == dtype
