@@ -16,16 +16,15 @@ from heddle.driver.codes import D0103
 from heddle.driver.compile import compile as compile_program
 from heddle.driver.pipeline import OptionError
 from heddle.driver.relay_passes import relay_passes
-from heddle.driver.relay_vm import VMCompiler, one_target
+from heddle.driver.relay_vm import VMCompiler, as_module, as_tensors, one_target, with_params
 from heddle.driver.signature import METADATA_PREFIX, Signature, TensorSpec, signature_from_json
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.types import TupleType
 from heddle.ops.load import load as load_operators
-from heddle.relay.executor import bind_params_by_name
 from heddle.relay.transform.infer_type import InferType
 from heddle.runtime.module import Module
-from heddle.runtime.tensor import Tensor, tensor
+from heddle.runtime.tensor import Tensor
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.vm.codes import V0801
 from heddle.vm.graph import GraphExecutorFactoryModule, trace_program
@@ -150,7 +149,7 @@ class BuildModule:
 
         Raises: as `build`.
         """
-        self._module = _as_module(mod)
+        self._module = as_module(mod)
         self._factory = build(
             self._module,
             target,
@@ -180,8 +179,8 @@ class BuildModule:
         """
         one_target(target, target_host)
         load_operators()
-        self._params = {name: _as_tensor(value) for name, value in (params or {}).items()}
-        self._module = relay_passes()(InferType()(_bound(_as_module(mod), self._params)))
+        self._params = as_tensors(params)
+        self._module = relay_passes()(InferType()(with_params(as_module(mod), self._params)))
         return self._module, self.get_params()
 
     def get_graph_json(self) -> str:
@@ -242,8 +241,8 @@ def build(
     _refuse_what_is_not_built(chosen, Runtime(runtime) if isinstance(runtime, str) else runtime)
     if workspace_memory_pools is not None or constant_memory_pools is not None:
         raise OptionError(D0103, "memory pools are planned by the compiler: there are no pools to choose")
-    mod = _as_module(ir_mod)
-    bound = _bound(mod, params or {})
+    mod = as_module(ir_mod)
+    bound = with_params(mod, as_tensors(params))
     if chosen.name == "aot":
         executable: Any = compile_program(bound, one_target(target, target_host))
         typed = InferType()(bound)
@@ -309,19 +308,3 @@ def input_plans(metadata: Mapping[str, str]) -> list[InputPlan]:
         )
     inputs = signature_of(metadata).inputs
     return [InputPlan(spec.name, known_sizes(spec), str(spec.dtype)) for spec in inputs]
-
-
-def _as_module(mod: Any) -> IRModule:
-    return mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-
-
-def _bound(mod: IRModule, params: Mapping[str, Any]) -> IRModule:
-    if not params:
-        return mod
-    values = {name: _as_tensor(value) for name, value in params.items()}
-    main = mod.get_global_var("main")
-    return mod.with_functions({**mod.functions, main: bind_params_by_name(mod[main], values)})
-
-
-def _as_tensor(value: Any) -> Tensor:
-    return value if isinstance(value, Tensor) else tensor(value)

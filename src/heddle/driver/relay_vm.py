@@ -74,9 +74,7 @@ class VMCompiler:
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Set values of parameters of `main`, by name."""
-        self._params |= {
-            name: value if isinstance(value, Tensor) else tensor(value) for name, value in params.items()
-        }
+        self._params |= as_tensors(params)
 
     def get_params(self) -> dict[str, Tensor]:
         """The values that were set."""
@@ -119,12 +117,29 @@ class VMCompiler:
         return self._made
 
     def _bound(self, mod: Any) -> IRModule:
-        whole = mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
-        if not self._params or whole.get("main") is None:
-            return whole
-        main = whole.get_global_var("main")
-        bound = bind_params_by_name(whole[main], self._params)
-        return whole.with_functions({**whole.functions, main: bound})
+        whole = as_module(mod)
+        return whole if whole.get("main") is None else with_params(whole, self._params)
+
+
+def as_module(mod: Any) -> IRModule:
+    """A module, or that of a function alone."""
+    return mod if isinstance(mod, IRModule) else IRModule.from_expr(mod)
+
+
+def as_tensors(params: Mapping[str, Any] | None) -> dict[str, Tensor]:
+    """Values of parameters as tensors, by name."""
+    return {
+        name: value if isinstance(value, Tensor) else tensor(value) for name, value in (params or {}).items()
+    }
+
+
+def with_params(mod: IRModule, params: Mapping[str, Tensor]) -> IRModule:
+    """A module whose `main` has some parameters as constants. Raises: MissingNameError I0301 where there are
+    some, and no `main`; as `bind_params_by_name`."""
+    if not params:
+        return mod
+    main = mod.get_global_var("main")
+    return mod.with_functions({**mod.functions, main: bind_params_by_name(mod[main], params)})
 
 
 def one_target(target: Any = None, target_host: Any = None) -> Target:

@@ -42,7 +42,7 @@ class ConfigKey:
 
     meaning: str
     kind: type
-    at_least: int | None = None
+    bounds: Bounds
 
 
 def option(
@@ -66,39 +66,35 @@ def check_options(step: Any) -> None:
         if item.name not in hints:
             continue
         value, hint = getattr(step, item.name), hints[item.name]
-        if not fits(value, hint):
-            _refuse(step, item.name, type_text(hint), value)
-        bounds = item.metadata.get(_METADATA)
-        if bounds is not None:
-            _check_bounds(step, item.name, value, bounds)
+        check_value(
+            f"option {item.name!r} of pass {kind.__name__}", value, hint, item.metadata.get(_METADATA)
+        )
         made = as_type(value, hint)
         if made is not value:
             object.__setattr__(step, item.name, made)
 
 
-def check_value(what: str, value: Any, kind: Any, at_least: int | None = None) -> None:
-    """Raises: UsageError I0508 for a value of another type, or below a bound."""
-    is_below = at_least is not None and fits(value, kind) and value < at_least
-    if is_below or not fits(value, kind):
-        expected = f"at least {at_least}" if is_below else type_text(kind)
-        raise UsageError(I0508, f"{what}: expected {expected}, got {value!r}")
+def check_value(what: str, value: Any, hint: Any, bounds: Bounds | None = None) -> None:
+    """Raises: UsageError I0508 for a value of another type or out of bounds."""
+    if not fits(value, hint):
+        _refuse(what, type_text(hint), value)
+    if bounds is not None:
+        _check_bounds(what, value, bounds)
 
 
-def _check_bounds(step: Any, name: str, value: Any, bounds: Bounds) -> None:
+def _check_bounds(what: str, value: Any, bounds: Bounds) -> None:
     items = value if isinstance(value, (tuple, list, set, frozenset)) else (value,)
     choices = bounds.choices() if items else ()
     for item in items:
         if choices and item not in choices:
             shown = ", ".join(map(repr, sorted(choices))) if len(choices) <= 8 else "a known name"
-            _refuse(step, name, shown, item, did_you_mean(str(item), list(map(str, choices))))
+            _refuse(what, shown, item, did_you_mean(str(item), list(map(str, choices))))
         if bounds.at_least is not None and item < bounds.at_least:
-            _refuse(step, name, f"at least {bounds.at_least}", item)
+            _refuse(what, f"at least {bounds.at_least}", item)
 
 
-def _refuse(step: Any, name: str, expected: str, value: Any, help: str | None = None) -> None:
-    raise UsageError(
-        I0508, f"option {name!r} of pass {type(step).__name__}: expected {expected}, got {value!r}", help=help
-    )
+def _refuse(what: str, expected: str, value: Any, help: str | None = None) -> None:
+    raise UsageError(I0508, f"{what}: expected {expected}, got {value!r}", help=help)
 
 
 @cache

@@ -21,7 +21,7 @@ from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule
 from heddle.ir.nesting import refusing_deep_nesting
-from heddle.ir.pass_options import ConfigKey, check_options, check_value
+from heddle.ir.pass_options import Bounds, ConfigKey, check_options, check_value
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen
@@ -37,7 +37,7 @@ passes are imported first."""
 
 def declare_config(key: str, meaning: str, kind: type, at_least: int | None = None) -> str:
     """Declare a key of PassContext's `config`, whose values are of the type `kind`. Return the key."""
-    CONFIG_KEYS.add(key, ConfigKey(meaning, kind, at_least))
+    CONFIG_KEYS.add(key, ConfigKey(meaning, kind, Bounds(at_least=at_least)))
     return key
 
 
@@ -135,7 +135,7 @@ class PassContext:
                     I0502, f"no pass declares the option {key!r}", help=did_you_mean(key, CONFIG_KEYS)
                 )
             declared = CONFIG_KEYS[key]
-            check_value(f"PassContext's option {key!r}", value, declared.kind, declared.at_least)
+            check_value(f"PassContext's option {key!r}", value, declared.kind, declared.bounds)
 
     @staticmethod
     def current() -> PassContext:

@@ -70,13 +70,13 @@ class PeakMemories:
 
     def __init__(self, mod: IRModule) -> None:
         self._mod = mod
-        self._found: dict[Function, PeakMemory | UnboundedError] = {}
+        self._found: dict[Function, PeakMemory | str] = {}  # a text is the reason why there is no bound
 
     def text(self, func: Function) -> str:
         """The peak as text over dimension names (`heddle.runtime.size_text`), or `unbounded: reason`."""
         self._look_at(func)
         found = self._found[func]
-        if isinstance(found, UnboundedError):
+        if isinstance(found, str):
             return f"unbounded: {found}"
         try:
             return peak_text([sizes for sizes in found.peaks if sizes])
@@ -101,11 +101,11 @@ class PeakMemories:
         functions = [self._mod.get(op) for op in called if isinstance(op, GlobalVar)]
         return [found for found in dict.fromkeys(functions) if isinstance(found, Function)]
 
-    def _peak(self, func: Function) -> PeakMemory | UnboundedError:
+    def _peak(self, func: Function) -> PeakMemory | str:
         try:
             return _Walker(self._mod, self._found).run(func)
         except UnboundedError as error:
-            return error
+            return str(error)
 
 
 @dataclass(slots=True)
@@ -125,7 +125,7 @@ class _Walker:
     """Finds the peak of one function, given those of the functions that it calls. Each number stands for a
     storage, or for the storages that the result of a call keeps alive."""
 
-    def __init__(self, mod: IRModule, callees: Mapping[Function, PeakMemory | UnboundedError]) -> None:
+    def __init__(self, mod: IRModule, callees: Mapping[Function, PeakMemory | str]) -> None:
         self._mod, self._callees = mod, callees
         self._sizes: list[Sizes] = []
         self._peaks: dict[frozenset[tuple[PrimExpr, int]], Sizes] = {}
@@ -245,8 +245,8 @@ class _Walker:
         inner = self._callees.get(callee)
         if inner is None:
             raise UnboundedError(f"recursion of {name}")
-        if isinstance(inner, UnboundedError):
-            raise inner
+        if isinstance(inner, str):
+            raise UnboundedError(inner)
         dims = _dims_of_call(callee, call)
         for sizes in inner.peaks:
             self._note(state.alive(), self._all_in_caller(sizes, dims, name))

@@ -131,7 +131,7 @@ class _Division:
                 if structural_equal(value, condition.a):
                     at = {part.var: inner for part, inner in self._inner}
                     end = substitute(condition.b, told)
-                    if not set(free_vars(end)) & (self._around - inside):
+                    if not self._around & set(free_vars(end)):
                         return substitute(self._mapping[axis.var], at) < end  # type: ignore[no-any-return]
         if set(free_vars(condition)) <= inside:
             return condition
