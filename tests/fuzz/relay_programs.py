@@ -31,7 +31,7 @@ from heddle.driver.passes import pass_classes, read_pass
 from heddle.ir.instrument import verify_module
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.structural import structural_equal
-from heddle.relay.transform import to_cps, un_cps
+from heddle.relay.transform import Defunctionalization, to_cps, un_cps
 from heddle.runtime import tensor
 from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import HeddleError, IRTypeError
@@ -137,6 +137,7 @@ class Judge:
             (f"behind {names}", lambda: self.behind(mod, names), 30),
             ("evaluated", lambda: self.behind(mod, both), 6),
             ("in CPS", lambda: self.handed_on(mod), 8),
+            ("without functions as values", lambda: self.first_order(mod), 8),
         ]
         chosen = self.rng.choices(known, [weight for *_, weight in known], k=self.rng.choice((1, 1, 2)))
         return [(name, make) for name, make, _ in chosen]
@@ -203,6 +204,12 @@ class Judge:
     def handed_on(self, mod: Any) -> Callable[[Any], Any]:
         copy = heddle.IRModule(mod.functions, type_definitions=mod.type_definitions)
         copy["main"] = un_cps(to_cps(copy["main"], copy))
+        return self.interpreter_of(relay.transform.InferType()(copy))
+
+    def first_order(self, mod: Any) -> Callable[[Any], Any]:
+        copy = heddle.IRModule(mod.functions, type_definitions=mod.type_definitions)
+        copy["main"] = Defunctionalization(copy["main"], copy)
+        copy = relay.transform.RemoveUnusedFunctions()(copy)
         return self.interpreter_of(relay.transform.InferType()(copy))
 
 

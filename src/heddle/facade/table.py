@@ -259,6 +259,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.relay.transform.infer_type": "InferTypeLocal",
         "heddle.relay.transform.to_a_normal_form": "ToANormalFormExpr",
         "heddle.relay.transform.to_cps": "ToCPS to_cps un_cps",
+        "heddle.relay.transform.defunctionalization": "Defunctionalization",
     },
     "heddle.relay.quantize": {},
     "heddle.relay.qnn": {},

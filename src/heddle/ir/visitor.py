@@ -145,6 +145,20 @@ def post_order_visit(expr: Node, fvisit: Callable[[Any], None]) -> None:
         fvisit(each)
 
 
+def tree_size(root: Node) -> int:
+    """The nodes below, a shared one counted at each of its uses."""
+    sizes: dict[int, int] = {}
+    todo = [(root, False)]
+    while todo:
+        node, is_ready = todo.pop()
+        if is_ready:
+            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children(node))
+        elif id(node) not in sizes:
+            todo.append((node, True))
+            todo += [(child, False) for child in children(node)]
+    return sizes[id(root)]
+
+
 def rebuild(node: Node, change: Callable[[Any, Any], Any]) -> Any:
     """Each distinct node at or below made anew of its changed children, then `change(old, new)` of it:
     children first, a shared node once, to any depth of nesting. `new` is `old` where no child changed."""

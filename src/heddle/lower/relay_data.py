@@ -28,9 +28,10 @@ from heddle.ir.node import children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
+from heddle.ir.visitor import tree_size
 from heddle.lower.codes import L0304, L0305
 from heddle.lower.relay_devices import DeviceLowering, leaf_on, located
-from heddle.lower.relay_types import INTERPRET, TypeMap, normal_type, tree_size
+from heddle.lower.relay_types import INTERPRET, TypeMap, normal_type
 from heddle.prim.nodes import constant
 from heddle.relay.nodes import (
     Match,

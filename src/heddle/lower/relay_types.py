@@ -8,9 +8,9 @@ from heddle.graph.type_relations import definable_vars
 from heddle.graph.types import ShapeType, TensorType
 from heddle.graph.vdevices import on_device
 from heddle.ir.expr import Call
-from heddle.ir.node import Node, children
 from heddle.ir.type_data import GlobalTypeVar, TypeCall
 from heddle.ir.types import AnyType, FuncType, TupleType, Type, TypeVar
+from heddle.ir.visitor import tree_size
 from heddle.lower.codes import L0301, L0302, L0303
 from heddle.prim.nodes import SizeVar
 from heddle.prim.substitute import substitute
@@ -94,20 +94,6 @@ def known_type(ty: Type, types: TypeMap, node: Any) -> Type:
             help="a function that calls itself with ever larger types has no end of instances",
         )
     return made
-
-
-def tree_size(root: Node) -> int:
-    """The nodes below, a shared one counted at each of its uses."""
-    sizes: dict[int, int] = {}
-    todo = [(root, False)]
-    while todo:
-        node, is_ready = todo.pop()
-        if is_ready:
-            sizes[id(node)] = 1 + sum(sizes[id(child)] for child in children(node))
-        elif id(node) not in sizes:
-            todo.append((node, True))
-            todo += [(child, False) for child in children(node)]
-    return sizes[id(root)]
 
 
 def type_arguments(call: Call, types: TypeMap) -> tuple[Type, ...]:

@@ -103,7 +103,6 @@ LEFT_OUT = {
     "5e.2, the order of passes": "Relay takes the pipeline of all dialects; what it does is tested.",
     "6.1": "The sizes of results come from the records of operators, to which users' programs cannot add.",
     "7.4, memory pools": "The compiler plans all memory by itself, and refuses pools.",
-    "8.defunctionalization": "It is not written: closures are values of both machines.",
     "8.fuse_ops, 256 operators": "A group has 64 at most, so that no kernel is one expression of hundreds.",
     "8.fuse_ops, max_function_args": "No target here limits the arguments of a kernel.",
     "8.eliminate_common_subexpr, states": "No operator has a state here: generators of chance take a key.",

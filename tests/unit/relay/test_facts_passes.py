@@ -300,6 +300,18 @@ def test_8_to_cps() -> None:
     same(run(back, np.float32(2)), run(mod, np.float32(2)))
 
 
+def test_8_defunctionalization() -> None:
+    mod = program(
+        "def @twice(%f: fn(float32) -> float32, %x: float32) -> float32 { %f(%f(%x)) } "
+        "def @main(%x: float32) -> float32 { @twice(fn (%y: float32) -> float32 { %y * %x }, %x) }"
+    )
+    before = run(mod, np.float32(3))
+    made = tvm.IRModule(mod.functions, type_definitions=mod.type_definitions)
+    made["main"] = passes.Defunctionalization(mod["main"], made)
+    assert any(name.name_hint.startswith("apply") for name in made.functions) and made.type_definitions
+    same(run(passes.InferType()(made), np.float32(3)), before)
+
+
 @pytest.mark.parametrize("mode", ["higher_order", "first_order"])
 def test_8_gradient(mode: str) -> None:
     x, y = relay.var("x", shape=(2, 3)), relay.var("y", shape=(3,))
