@@ -108,6 +108,12 @@ D0109 = declare_code(
     "A library's header, `model.h`, and with `--main` the program `main.c` lie beside it. Files of somebody "
     "else are not overwritten, and only functions that take tensors can be called from C.",
 )
+D0110 = declare_code(
+    "D0110",
+    "stages of a pipeline cannot be connected so",
+    "Each input of a stage has one source of its type, values flow one way, and the pipeline's outputs are "
+    "numbered from 0 on.",
+)
 D0601 = declare_code(
     "D0601",
     "name of the public interface is unknown",

@@ -391,6 +391,12 @@ EXPORTS: dict[str, dict[str, str]] = {
     "heddle.runtime.profiler_vm": {"heddle.vm.relay": "VirtualMachineProfiler"},
     "heddle.contrib": {},
     "heddle.contrib.graph_executor": {"heddle.vm.graph.module": "GraphModule create"},
+    "heddle.contrib.pipeline_executor": {
+        "heddle.vm.graph.pipeline": "PipelineExecutorFactoryModule PipelineModule pipeline_executor_enabled",
+    },
+    "heddle.contrib.pipeline_executor_build": {
+        "heddle.driver.relay_pipeline": "PipelineConfig build export_library pipeline_executor_build_enabled",
+    },
     "heddle.contrib.debugger": {},
     "heddle.contrib.debugger.debug_executor": {
         "heddle.vm.graph.debug": "GraphModuleDebug create",
@@ -434,8 +440,6 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.ir.structural": "structural_equal structural_hash",
     },
     "heddle.ffi.access_path": {"heddle.ir.access_path": "AccessPath"},
-    "heddle.ffi.registry": {
-        "heddle.runtime.function": _GLOBAL_FUNCTIONS,
-    },
+    "heddle.ffi.registry": {"heddle.runtime.function": _GLOBAL_FUNCTIONS},
     "heddle.ffi.container": {"heddle.runtime.shape": "Array Map"},
 }

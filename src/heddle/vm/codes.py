@@ -250,3 +250,14 @@ V0804 = declare_code(
     "A tensor that a graph reads or writes in place has the sizes, dtype and device of its input or output, "
     "and no gaps.",
 )
+V0805 = declare_code(
+    "V0805",
+    "malformed pipeline",
+    "Stages are numbered so that values flow from lower numbers to higher ones; an input of a stage has one "
+    "source.",
+)
+V0806 = declare_code(
+    "V0806",
+    "pipeline cannot go on",
+    "Set all inputs before the first `run`; each `run` gives one set of outputs to `get_output`.",
+)

@@ -60,3 +60,15 @@ class StaticExecutor(Module):
     def set_input(self, key: str | int, value: Any) -> None:
         """Copy a value to an input. Raises: Trap V0803; the errors of `Tensor.copyfrom`."""
         self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))
+
+    @abstractmethod
+    def get_num_outputs(self) -> int:
+        """Return the number of outputs."""
+
+    @abstractmethod
+    def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
+        """Return an output of the last run, or copy it to `out`. Raises: TrapIndexError V0803."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Run the program on the current inputs. Raises: Trap for an error of a kernel."""
