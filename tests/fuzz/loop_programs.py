@@ -2,7 +2,8 @@
 
 Reductions by several operations from several beginnings, axes called spatial that carry values from one
 iteration to the next, shifted reads, scattered stores, conditions, loops that run blocks again, nests that
-several blocks share, sizes 0 and 1 and free ones. Every element is stored before it is read.
+several blocks share, rows that each iteration uses again, parameters that are read and then written, sizes 0
+and 1 and free ones. Every element of a temporary is stored before it is read.
 """
 
 from __future__ import annotations
@@ -217,9 +218,24 @@ class Program:
         self.map(first)
         self.buffers.append(first)
         self.lines.append(f"for {outer} in range({self.rows}):")
+        if self.rng.random() < 0.25:
+            self.reused(first, outer)
+            targets = targets[1:]
         for target in targets:
             self.rng.choice([self.map, self.reduction])(target, 1, outer)
         # rows of `targets` after the first are complete only after the loop
+
+    def reused(self, target: str, outer: str) -> None:
+        """Rows that several iterations of a loop store, one after the other."""
+        axes = self.grid()
+        axes[0] = (outer, "S", self.rows)
+        i, j = outer, axes[1][0]
+        value = self.value("v" + i, "v" + j)
+        self.block(axes, f"{target}[v{i} // 2, v{j}] = {value}", indent=1, extra=[outer])
+
+    def target(self) -> str:
+        """A new temporary, or a parameter that is read before."""
+        return self.rng.choice("AP") if self.rng.random() < 0.15 else self.temporary()
 
     def stage(self, target: str) -> None:
         self.rng.choice([self.map, self.map, self.reduction, self.reduction, self.carried])(target)
@@ -227,13 +243,15 @@ class Program:
 
 def random_program(rng: random.Random) -> PrimFunc:
     program = Program(rng)
+    if rng.random() < 0.25:
+        program.buffers.append("C")
     for _ in range(rng.choice([0, 1, 1, 2, 2, 3])):
-        if rng.random() < 0.2:
-            made = [program.temporary() for _ in range(2)]
+        if rng.random() < 0.25:
+            made = [program.target() for _ in range(rng.choice([2, 2, 3]))]
             program.shared(made)
             program.buffers += made[1:]
         else:
-            made_one = program.temporary()
+            made_one = program.target()
             program.stage(made_one)
             program.buffers.append(made_one)
     program.stage("C")

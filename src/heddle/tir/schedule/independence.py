@@ -12,7 +12,7 @@ What an iteration touches is taken from the regions that its blocks declare. Fal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.arith import Analyzer
@@ -50,7 +50,6 @@ from heddle.tir.nodes import (
     SBlock,
 )
 from heddle.tir.schedule.tree import (
-    Place,
     analyzer_at,
     find_loop,
     reads_buffer,
@@ -63,21 +62,40 @@ def shared_by_iterations(func: PrimFunc, loop: For) -> Buffer | None:
     """A buffer through which iterations of a loop may depend on each other; None if there is none."""
     if is_unit(loop.extent) or _is_plain_map(loop):
         return None
-    place = find_loop(func, loop.loop_var)
-    analyzer = analyzer_at(place)
-    if analyzer.can_prove(loop.extent <= 1):
-        return None
-    domain = Range.from_min_extent(loop.min, loop.extent)
-    analyzer.bind(loop.loop_var, domain, allow_override=True)
     touched = AccessRegions()
     touched.visit(loop.body)
-    for buffer, written in touched.writes.items():
-        boxes = [box for box in (written, touched.reads.get(buffer)) if box is not None]
-        with analyzer.constraint_scope(loop.extent > 0):  # there are iterations
-            is_separated = _separated(loop.loop_var, domain, boxes, analyzer)
-        if not (is_separated or _may_overlap(func, place, buffer, is_read=buffer in touched.reads)):
+    is_apart = _separator(func, loop, touched)
+    for buffer in touched.writes:
+        is_read = buffer in touched.reads
+        if not (is_apart(buffer) or _may_overlap(func, loop, buffer, is_read)):
             return buffer
     return None
+
+
+def may_meet(func: PrimFunc, loop: For, buffer: Buffer) -> bool:
+    """Whether different iterations of a loop may touch one element of a buffer that is written in it. For
+    temporaries, too: an iteration may reuse what one before has left."""
+    if is_unit(loop.extent) or _is_plain_map(loop):
+        return False
+    touched = AccessRegions(buffer)
+    touched.visit(loop.body)
+    return buffer in touched.writes and not _separator(func, loop, touched)(buffer)
+
+
+def _separator(func: PrimFunc, loop: For, touched: AccessRegions) -> Callable[[Buffer], bool]:
+    """Tells whether different iterations of a loop touch different elements of a buffer."""
+    analyzer = analyzer_at(find_loop(func, loop.loop_var))
+    if analyzer.can_prove(loop.extent <= 1):
+        return lambda buffer: True
+    domain = Range.from_min_extent(loop.min, loop.extent)
+    analyzer.bind(loop.loop_var, domain, allow_override=True)
+
+    def is_apart(buffer: Buffer) -> bool:
+        boxes = [box for box in (touched.writes[buffer], touched.reads.get(buffer)) if box is not None]
+        with analyzer.constraint_scope(loop.extent > 0):  # there are iterations
+            return _separated(loop.loop_var, domain, boxes, analyzer)
+
+    return is_apart
 
 
 def _is_plain_map(loop: For) -> bool:
@@ -352,17 +370,17 @@ def _is_nested(quotient: FloorDiv, remainder: FloorMod) -> bool:
 # ---- elements that several iterations may touch
 
 
-def _may_overlap(func: PrimFunc, place: Place, buffer: Buffer, is_read: bool) -> bool:
+def _may_overlap(func: PrimFunc, loop: For, buffer: Buffer, is_read: bool) -> bool:
     """Whether it does not matter that iterations share elements: each reads only what it wrote itself, and
     either nobody else looks at the buffer, or all iterations store the same."""
-    loop: For = place.stmt
     writers = [realize.block for realize in blocks_below(loop.body) if writes_buffer(realize.block, buffer)]
     same = len(writers) == 1 and _stores_alike(writers[0], buffer)
     if not same and not _is_private(func, loop, buffer):
         return False
     if not is_read:
         return True
-    lowered, around = replace(loop, body=lower_blocks(loop.body)), place.loops()
+    around = find_loop(func, loop.loop_var).loops()
+    lowered = replace(loop, body=lower_blocks(loop.body))
     return reads_own_writes(lowered, buffer, around) or stays_apart(lowered, buffer, around)
 
 

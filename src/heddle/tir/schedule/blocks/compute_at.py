@@ -4,36 +4,31 @@ iteration needs."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
-from heddle.arith import Analyzer
 from heddle.ir.node import replace
-from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorDiv, IntImm, PrimExpr, Range, Var, constant, is_const_int
-from heddle.prim.ops import greater_equal, logical_and, multiply
-from heddle.prim.substitute import free_vars, substitute
+from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
+from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import AccessRegions, Box
-from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers, walk_stmts
+from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers
 from heddle.tir.codes import T0407
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     For,
-    ForKind,
-    IterType,
     PrimFunc,
     SBlock,
-    SBlockRealize,
     Stmt,
     seq,
 )
+from heddle.tir.schedule.blocks.moved import Neighbour, first_out_of_order, loops_around, neighbours
+from heddle.tir.schedule.blocks.moved_nest import nest_over
 from heddle.tir.schedule.error import ScheduleError
+from heddle.tir.schedule.independence import may_meet
 from heddle.tir.schedule.orders import changes_when_repeated, keeps_reduction_order
 from heddle.tir.schedule.tree import (
     Place,
     analyzer_at,
-    conditions_on_axes,
     enter_loop,
     find_block,
     find_loop,
@@ -63,12 +58,12 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     if outside or not readers:
         name = outside[0].block.name_hint if outside else "nothing"
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
-    _check_made_before(func, block, loop)
+    _check_order(func, place, loop, made=None)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
     pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
-    nest = _new_nest(func, loop_var, place, needed, pattern, preserve_unit_loops)
+    nest = nest_over(func, loop_var, place, needed, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
 
 
@@ -85,8 +80,8 @@ def reverse_compute_at(
     _check_sole_writer(func, block)
     _check_can_be_repeated(func, block)
     _check_same_scope(func, block, loop)
-    _check_producers_before(func, block, loop)
     buffer = _produced_under(func, loop, block)
+    _check_order(func, place, loop, made=buffer)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
@@ -94,7 +89,7 @@ def reverse_compute_at(
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
     if buffer in func.buffers:  # of another one, what nobody made is not defined
         _check_none_is_left_out(func, block, loop, produced, pattern)
-    nest = _new_nest(func, loop_var, place, produced, pattern, preserve_unit_loops)
+    nest = nest_over(func, loop_var, place, produced, pattern, preserve_unit_loops)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
 
@@ -211,41 +206,68 @@ def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
         )
 
 
-def _check_made_before(func: PrimFunc, block: SBlock, loop: For) -> None:
-    """No block that a producer passes on its way to the front of the loop may write what it reads."""
-    order = blocks_in(func.body)
-    own = next(k for k, realize in enumerate(order) if realize.block is block)
-    inside = [k for k, realize in enumerate(order) if any(realize is other for other in blocks_in(loop))]
-    around = {id(found) for found in find_block(func, block.name_hint).ancestors}
-    first = inside[0] if inside else own
-    passed = order[own + 1 : first] if own < first else order[first:own]
-    for realize in passed:
-        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
-        if late and id(realize) not in around:
-            raise ScheduleError(
-                T0407,
-                f"block {block.name_hint!r} would pass block {realize.block.name_hint!r}, which writes "
-                f"{late[0].name!r}",
-                func,
-                block,
-            )
+def _check_order(func: PrimFunc, place: Place, loop: For, made: Buffer | None) -> None:
+    """The block must come before and behind the others as it did. `made` is what a consumer goes over, None
+    for a producer, which goes to the front of the loop."""
+    block: SBlock = place.stmt.block
+    around = find_loop(func, loop.loop_var)
+    others = neighbours(func, place)
+    inside = [k for k, other in enumerate(others) if any(each is loop for each in other.loops)]
+    position = {id(other.block): k for k, other in enumerate(others)}
+
+    def will_be_behind(other: Neighbour) -> bool:
+        return position[id(other.block)] > inside[-1] if made else position[id(other.block)] >= inside[0]
+
+    def is_fit(other: Neighbour, buffer: Buffer) -> bool:
+        if made is None:
+            return writes_buffer(block, buffer)
+        if not reads_buffer(block, buffer) or writes_buffer(block, buffer):
+            return False
+        return buffer is made or _is_made_alike(func, place, loop, other, (made, buffer))
+
+    found = first_out_of_order(func, place, others, (*loops_around(around), loop), will_be_behind, is_fit)
+    if found is not None:
+        other, buffer = found
+        raise ScheduleError(
+            T0407,
+            f"blocks {block.name_hint!r} and {other.name_hint!r} would touch {buffer.name!r} in another "
+            "order",
+            func,
+            block,
+        )
 
 
-def _check_producers_before(func: PrimFunc, block: SBlock, loop: For) -> None:
-    """What a consumer reads must be made by the end of the loop's iteration."""
-    order = blocks_in(func.body)
-    inside = {id(realize) for realize in blocks_in(loop)}
-    ends = [k for k, realize in enumerate(order) if id(realize) in inside]
-    for realize in order[ends[-1] + 1 :] if ends else order:
-        late = [r.buffer for r in block.reads if writes_buffer(realize.block, r.buffer)]
-        if late and realize.block is not block:
-            raise ScheduleError(
-                T0407,
-                f"block {realize.block.name_hint!r} after loop {loop.loop_var.name!r} writes "
-                f"{late[0].name!r}",
-                func,
-                block,
-            )
+def _is_made_alike(
+    func: PrimFunc, place: Place, loop: For, other: Neighbour, buffers: tuple[Buffer, Buffer]
+) -> bool:
+    """Whether an iteration of the loop has made, for good, what a consumer will read of the second of two
+    buffers, going over what the iteration makes of the first."""
+    block: SBlock = place.stmt.block
+    around = (*loops_around(find_loop(func, loop.loop_var)), loop)
+    shared = [each for each in around if any(each is inner for inner in other.loops)]
+    outside = loops_around(place)
+    entered = [each for each in shared if not any(each is kept for kept in outside)]
+    if any(may_meet(func, each, buffers[1]) for each in entered):
+        return False
+    first = dict(zip(_reading_axes(func, block, buffers[0]), _made(func, loop, buffers[0]), strict=True))
+    analyzer = analyzer_at(find_loop(func, loop.loop_var))
+    enter_loop(analyzer, loop)
+    varying = {each.loop_var for each in shared}
+    axes = _reading_axes(func, block, buffers[1])
+    for axis, (low, high) in zip(axes, _made(func, shared[-1], buffers[1]), strict=True):
+        if not varying & set(free_vars(low, high)):
+            continue
+        if axis is None or axis not in first:
+            return False
+        begin, end = first[axis]
+        if not (analyzer.can_prove(low <= begin) and analyzer.can_prove(end <= high)):
+            return False
+    return True
+
+
+def _made(func: PrimFunc, loop: For, buffer: Buffer) -> Box:
+    """What an iteration of a loop writes of a buffer."""
+    return _accessed(func, loop.body, buffer, writes=True)
 
 
 def _produced_under(func: PrimFunc, loop: For, block: SBlock) -> Buffer:
@@ -300,107 +322,3 @@ def _load_indices(func: PrimFunc, block: SBlock, buffer: Buffer) -> tuple[PrimEx
 
 def _axis_of(index: PrimExpr, block: SBlock) -> Var | None:
     return index if isinstance(index, Var) and any(axis.var is index for axis in block.iter_vars) else None
-
-
-def _new_nest(
-    func: PrimFunc,
-    loop_var: Var,
-    old: Place,
-    box: Box,
-    pattern: list[Var | None],
-    preserve_unit_loops: bool,
-) -> Stmt:
-    """Loops over the box around the block from `old`; axes that no dimension determines run over their whole
-    domain."""
-    realize: SBlockRealize = old.stmt
-    block = realize.block
-    place = find_loop(func, loop_var)
-    analyzer = analyzer_at(place)
-    enter_loop(analyzer, place.stmt)
-    bounds = {axis: (low, high) for axis, (low, high) in zip(pattern, box, strict=True) if axis is not None}
-    loops: list[tuple[Var, PrimExpr]] = []
-    values: list[PrimExpr] = []
-    guards: list[PrimExpr] = []
-    around = {
-        outer.loop_var: outer.extent for outer in (*place.loops(), place.stmt) if is_const_int(outer.min, 0)
-    }
-    inside = [stmt for stmt in walk_stmts(place.stmt.body) if isinstance(stmt, For)]
-    for axis in block.iter_vars:
-        if axis.var in bounds and axis.iter_type is IterType.DataPar:
-            low, high = bounds[axis.var]
-            extent = analyzer.simplify(high - low + 1)
-            if not any(structural_equal(extent, inner.extent) for inner in inside):
-                extent = constant_extent(extent, analyzer)
-        else:
-            low, extent = axis.dom.min, axis.dom.extent
-        is_unit = is_const_int(extent, 1)
-        first: PrimExpr = analyzer.simplify(low)
-        value = first
-        if preserve_unit_loops or not is_unit:
-            value = first + _new_loop(axis.var.name, extent, loops, analyzer)
-        values.append(analyzer.simplify(value))
-        guards.extend(_guards(first if is_unit else value, axis.dom, analyzer, around))
-    left = {loop.loop_var for loop in old.loops()} - {loop.loop_var for loop in (*place.loops(), place.stmt)}
-    guards.extend(_own_conditions(func, realize, values, left))
-    predicate: PrimExpr = constant(True)
-    for guard in guards:
-        predicate = logical_and(predicate, guard)
-    stmt: Stmt = SBlockRealize(tuple(values), analyzer.simplify(predicate), block, span=realize.span)
-    for var, extent in reversed(loops):
-        stmt = For(var, constant(0, var.dtype), extent, ForKind.SERIAL, stmt, span=realize.span)
-    return stmt
-
-
-def _own_conditions(
-    func: PrimFunc, realize: SBlockRealize, values: list[PrimExpr], left: set[Var]
-) -> list[PrimExpr]:
-    """What the block was run under already, in terms of what its axes are bound to now; `left` are the loops
-    that are not around it any more."""
-    block = realize.block
-    moved = {axis.var: value for axis, value in zip(block.iter_vars, values, strict=True)}
-    own = left | set(free_vars(*realize.iter_values))
-    conditions = conditions_on_axes(realize)
-    if any(own & set(free_vars(condition)) for condition in conditions):
-        raise ScheduleError(
-            T0407, f"block {block.name_hint!r} runs under a condition on its own loops", func, block
-        )
-    return [substitute(condition, moved) for condition in conditions]
-
-
-def constant_extent(extent: PrimExpr, analyzer: Analyzer) -> PrimExpr:
-    """An extent as a constant where it has a constant upper bound; iterations beyond it are guarded."""
-    bound = analyzer.const_int_bound(extent)
-    small = 0 < bound.max_value <= 4096
-    return constant(bound.max_value, extent.dtype) if small and not is_const_int(extent) else extent
-
-
-def _new_loop(name: str, extent: PrimExpr, loops: list[tuple[Var, PrimExpr]], analyzer: Analyzer) -> Var:
-    var = Var(f"ax_{name.removeprefix('v_')}", extent.dtype)
-    loops.append((var, extent))
-    if not is_const_int(extent, 1):  # else it would vanish from the values
-        analyzer.bind(var, Range.from_min_extent(constant(0, extent.dtype), extent))
-    return var
-
-
-def _guards(
-    value: PrimExpr, domain: Range, analyzer: Analyzer, around: Mapping[Var, PrimExpr]
-) -> list[PrimExpr]:
-    """Conditions for a value to lie in a domain, without those that surely hold. `around` are the extents of
-    the loops outside."""
-    conditions = [] if analyzer.can_prove(value >= domain.min) else [value >= domain.min]
-    if not analyzer.can_prove(value < domain.end) and not _is_below(value, domain.end, analyzer, around):
-        conditions.append(value < domain.end)
-    return conditions
-
-
-def _is_below(value: PrimExpr, end: PrimExpr, analyzer: Analyzer, around: Mapping[Var, PrimExpr]) -> bool:
-    """Whether a fused loop's variable, divided by what was fused with it, stays below a symbolic end.
-
-    Divisors are extents, which are not negative: where one is zero the loop has no iteration.
-    """
-    while isinstance(value, FloorDiv):
-        divisor: PrimExpr = value.b
-        if not analyzer.can_prove(greater_equal(divisor, 0)):
-            return False
-        value, end = value.a, multiply(end, divisor)
-    return isinstance(value, Var) and value in around and analyzer.can_prove_equal(around[value], end)

@@ -19,15 +19,15 @@ from heddle.tir.nodes import (
     BufferLoad,
     BufferStore,
     Evaluate,
-    For,
     IterType,
     PrimFunc,
     SBlock,
     SBlockRealize,
 )
+from heddle.tir.schedule.blocks.moved import first_out_of_order, loops_around, neighbours
 from heddle.tir.schedule.blocks.shared_value import LoadReplacer
 from heddle.tir.schedule.error import ScheduleError
-from heddle.tir.schedule.independence import shared_by_iterations
+from heddle.tir.schedule.independence import is_unit, may_meet
 from heddle.tir.schedule.tree import (
     Place,
     conditions_on_axes,
@@ -95,16 +95,23 @@ def _check_sources_stay(func: PrimFunc, place: Place, buffer: Buffer) -> None:
 def _runs_again(
     func: PrimFunc, place: Place, writer: SBlockRealize, readers: Sequence[SBlockRealize]
 ) -> bool:
-    """Whether a writer may change what a block read in an iteration before, where that is still needed."""
-    loops = _loops_around(find_block(func, writer.block.name_hint))
-    shared = [loop for loop in _loops_around(place) if any(loop is other for other in loops)]
-    around = [_loops_around(find_block(func, reader.block.name_hint)) for reader in readers] if shared else []
-    left = [loop for loop in shared if not all(any(loop is other for other in own) for own in around)]
-    return any(shared_by_iterations(func, loop) is not None for loop in left)
-
-
-def _loops_around(place: Place) -> list[For]:
-    return [ancestor for ancestor in place.ancestors if isinstance(ancestor, For)]
+    """Whether a writer may change what a block read in an iteration before, where that is still needed, or in
+    an iteration of a reader's loop before."""
+    own, loops = loops_around(place), loops_around(find_block(func, writer.block.name_hint))
+    around = [loops_around(find_block(func, reader.block.name_hint)) for reader in readers]
+    sources = [
+        region.buffer for region in writer.block.writes if reads_buffer(place.stmt.block, region.buffer)
+    ]
+    for loop in loops:
+        is_left = any(loop is each for each in own) and not all(
+            any(loop is x for x in each) for each in around
+        )
+        if is_left and any(may_meet(func, loop, source) for source in sources):
+            return True
+        is_entered = not any(loop is each for each in own) and any(loop is x for each in around for x in each)
+        if is_entered and not is_unit(loop.extent):
+            return True
+    return False
 
 
 def _check_not_matched(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
@@ -182,12 +189,37 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     if conditions_on_axes(place.stmt):
         raise ScheduleError(T0406, f"block {block_name!r} runs under a condition", func, block)
     _check_temporary(func, buffer, block)
+    _check_stores_stay(func, place, find_block(func, producer.block.name_hint))
     mapping = _solve_axes(func, block, buffer, target)
     new_store = LoadReplacer(buffer, lambda _: target.value, mapping).visit(store)
     _check_same_domain(func, block, producer.block, mapping)
     merged = with_access_regions(replace(producer.block, body=new_store))
     func = replace_stmt(func, place.stmt, None)
     return drop_buffer(replace_stmt(func, producer.block, merged), buffer)
+
+
+def _check_stores_stay(func: PrimFunc, place: Place, producer: Place) -> None:
+    """What the block stores is stored where its producer runs: others must not touch it in between."""
+    others = neighbours(func, place)
+    own = next(k for k, other in enumerate(others) if other.block is producer.stmt.block)
+    position = {id(other.block): k for k, other in enumerate(others)}
+    found = first_out_of_order(
+        func,
+        place,
+        others,
+        loops_around(producer),
+        lambda other: position[id(other.block)] > own,
+        lambda other, buffer: other.block is producer.stmt.block and reads_buffer(place.stmt.block, buffer),
+    )
+    if found is not None:
+        block, buffer = found
+        raise ScheduleError(
+            T0406,
+            f"blocks {place.stmt.block.name_hint!r} and {block.name_hint!r} would touch {buffer.name!r} in "
+            "another order",
+            func,
+            place.stmt.block,
+        )
 
 
 def _only_producer(func: PrimFunc, scope: SBlock, block: SBlock) -> tuple[Buffer, SBlockRealize]:
