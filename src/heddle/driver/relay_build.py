@@ -230,7 +230,8 @@ def build(
     `export_library` writes a file for `runtime.load_module`. Passing a function instead of a module is
     deprecated and warns.
 
-    Raises: OptionError D0103 (a ValueError) for unknown options; UsageError V0801 for a program that cannot
+    Raises: OptionError D0103 (a ValueError) for unknown options; MissingNameError I0301 for a module without
+    `main`; UsageError V0801 for a program that cannot
     be a graph; UsageError L03.. for programs that cannot be compiled; IRTypeError for type errors.
     """
     if isinstance(ir_mod, Function):
@@ -242,6 +243,7 @@ def build(
     if workspace_memory_pools is not None or constant_memory_pools is not None:
         raise OptionError(D0103, "memory pools are planned by the compiler: there are no pools to choose")
     mod = as_module(ir_mod)
+    mod.get_global_var("main")
     bound = with_params(mod, as_tensors(params))
     if chosen.name == "aot":
         executable: Any = compile_program(bound, one_target(target, target_host))

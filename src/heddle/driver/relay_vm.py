@@ -127,7 +127,9 @@ def as_module(mod: Any) -> IRModule:
 
 
 def as_tensors(params: Mapping[str, Any] | None) -> dict[str, Tensor]:
-    """Values of parameters as tensors, by name."""
+    """Values of parameters as tensors, by name. Raises: UsageError D0103 for what has no names."""
+    if params is not None and not isinstance(params, Mapping):
+        raise OptionError(D0103, f"params are values by name, got {type(params).__name__}")
     return {
         name: value if isinstance(value, Tensor) else tensor(value) for name, value in (params or {}).items()
     }

@@ -41,13 +41,13 @@ class Binding(Node):
         return self.span or self.value.span
 
 
-@node("relax.VarBinding")
+@node("relax.VarBinding", checked=True)
 class VarBinding(Binding):
     var: Var = defines()
     value: Expr
 
 
-@node("relax.MatchCast")
+@node("relax.MatchCast", checked=True)
 class MatchCast(Binding):
     """Check `value` against `ty`, whose new symbolic dimensions are defined here."""
 
@@ -56,7 +56,7 @@ class MatchCast(Binding):
     ty: Type = defines()
 
 
-@node("relax.BindingBlock")
+@node("relax.BindingBlock", checked=True)
 class BindingBlock(Node):
     bindings: tuple[Binding, ...]
     is_dataflow: bool = False
@@ -65,7 +65,7 @@ class BindingBlock(Node):
         self.set_derived("bindings", tuple(self.bindings))
 
 
-@node("relax.SeqExpr")
+@node("relax.SeqExpr", checked=True)
 class SeqExpr(Expr):
     blocks: tuple[BindingBlock, ...]
     body: Expr

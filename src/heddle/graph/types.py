@@ -7,7 +7,7 @@ ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from heddle.graph.codes import R0101, R0209
@@ -112,7 +112,7 @@ class TensorType(Type):
 
     def __post_init__(self) -> None:
         if self.shape is not None and not isinstance(self.shape, Expr):
-            self.set_derived("shape", ShapeExpr(tuple(self.shape)))
+            self.set_derived("shape", ShapeExpr(_listed(self.shape)))
         self.set_derived("dtype", DataType(self.dtype) if self.dtype else None)
         known = getattr(self.shape.ty, "ndim", UNKNOWN_NDIM) if self.shape is not None else UNKNOWN_NDIM
         if known != UNKNOWN_NDIM:
@@ -162,6 +162,12 @@ def dim(value: Any) -> PrimExpr:
     if not expr.dtype.is_int:
         raise IRTypeError(R0101, f"a dimension must be an integer, got {expr.dtype}")
     return expr
+
+
+def _listed(shape: Any) -> tuple[Any, ...]:
+    if not isinstance(shape, Iterable):
+        raise IRTypeError(R0101, f"a shape is a list of dimensions, got {shape!r}")
+    return tuple(shape)
 
 
 def _check_ndim(given: int, known: int) -> None:

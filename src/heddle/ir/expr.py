@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.codes import I0304
+from heddle.ir.codes import I0304, I0312
 from heddle.ir.expr_operators import ExpressionOperators, TypedParts, check_field, iterate_fields
 from heddle.ir.node import Node, added, added_label, children, defines, label, node
 from heddle.ir.types import AnyType, Type, type_given
 from heddle.ir.visitor import walk_distinct
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import IRTypeError, UsageError
 
 DIALECT_FAMILIES = ("relax", "relay")
 """The families of nodes that tell the dialect of the expression around them."""
@@ -94,7 +94,7 @@ class BaseFunc(Expr):
         return self.make(*values, span=self.span)
 
 
-@node("ir.Var", identity=True)
+@node("ir.Var", identity=True, checked=True)
 class Var(GraphExpr):
     """A variable of a graph dialect. Variables of equal name are still different variables. `dialect`
     determines which operators Python's operators on it build."""
@@ -123,7 +123,7 @@ class Var(GraphExpr):
         return self.ty
 
 
-@node("ir.GlobalVar")
+@node("ir.GlobalVar", checked=True)
 class GlobalVar(Expr):
     """The name of a function in an IRModule; equal by name."""
 
@@ -137,12 +137,20 @@ class GlobalVar(Expr):
         return hash(self.name_hint)
 
 
-@node("ir.Constant")
+@node("ir.Constant", checked=True)
 class Constant(GraphExpr):
     """A tensor known at compile time; `data` is a `runtime.Tensor` on the host."""
 
     data: Any
     ty: Type | None = label(default=None)
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.data, "numpy"):
+            raise IRTypeError(
+                I0312,
+                f"Constant: field 'data' is a tensor, got {type(self.data).__name__}",
+                help="`const` makes constants of numbers and arrays",
+            )
 
     @property
     def operand_dialect(self) -> str:
@@ -171,7 +179,7 @@ class _Compound(GraphExpr):
         return ""
 
 
-@node("ir.Tuple")
+@node("ir.Tuple", checked=True)
 class Tuple(_Compound):
     fields: tuple[Expr, ...]
     ty: Type | None = label(default=None)
@@ -189,14 +197,14 @@ class Tuple(_Compound):
         return iter(self.fields)
 
 
-@node("ir.TupleGetItem")
+@node("ir.TupleGetItem", checked=True)
 class TupleGetItem(_Compound):
     tuple_value: Expr
     index: int
     ty: Type | None = label(default=None)
 
 
-@node("ir.Call")
+@node("ir.Call", checked=True)
 class Call(_Compound):
     """A call of an operator, a global function, a variable that holds a closure, or an external function.
 
@@ -221,7 +229,7 @@ class Call(_Compound):
         return self.ty_args
 
 
-@node("ir.If")
+@node("ir.If", checked=True)
 class If(_Compound):
     cond: Expr
     true_branch: Expr
@@ -229,7 +237,7 @@ class If(_Compound):
     ty: Type | None = label(default=None)
 
 
-@node("ir.ExternFunc")
+@node("ir.ExternFunc", checked=True)
 class ExternFunc(BaseFunc):
     """A packed function that is looked up by name when the program is loaded.
 
@@ -245,7 +253,7 @@ class ExternFunc(BaseFunc):
             self.set_derived("attrs", attrs_of(self.attrs))
 
 
-@node("ir.StringImm")
+@node("ir.StringImm", checked=True)
 class StringImm(Expr):
     value: str
 
@@ -255,7 +263,7 @@ class StringImm(Expr):
         return AnyType()
 
 
-@node("ir.DataTypeImm")
+@node("ir.DataTypeImm", checked=True)
 class DataTypeImm(Expr):
     value: str
 
@@ -265,7 +273,7 @@ class DataTypeImm(Expr):
         return AnyType()
 
 
-@node("ir.Function")
+@node("ir.Function", checked=True)
 class Function(BaseFunc):
     """A function of a graph dialect. It defines its parameters and the symbolic dimensions in their types."""
 

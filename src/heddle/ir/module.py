@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.codes import I0301, I0302, I0305, I0306
+from heddle.ir.codes import I0301, I0302, I0305, I0306, I0509
 from heddle.ir.expr import BaseFunc, Expr, Function, GlobalVar
 from heddle.ir.node import EMPTY_MAP, Map, Node, added, node, replace
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
@@ -221,6 +221,16 @@ class IRModule(Node):
         return NameSupply(var.name_hint for var in self.functions)
 
 
-def _function_of(expr: Expr) -> Function:
-    """A function over an expression's free variables."""
+def checked_module(mod: Any, who: str) -> IRModule:
+    """The module. Raises: UsageError I0509 for what is none; `who` is what takes it."""
+    if not isinstance(mod, IRModule):
+        help = "IRModule.from_expr(func) makes a module of a function"
+        raise UsageError(I0509, f"{who} takes an IRModule, got {type(mod).__name__}", help=help)
+    return mod
+
+
+def _function_of(expr: Any) -> Function:
+    """A function over an expression's free variables. Raises: UsageError I0509 for what is none."""
+    if not isinstance(expr, Expr):
+        raise UsageError(I0509, f"a module is made of functions, got {type(expr).__name__}")
     return Function(free_vars(expr), expr, type_params=free_type_vars(expr), dialect="relay", span=expr.span)

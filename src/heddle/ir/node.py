@@ -32,6 +32,8 @@ from contextvars import ContextVar
 from enum import Enum
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
+from heddle.ir.codes import I0312
+from heddle.support.diagnostics import IRTypeError
 from heddle.support.frozen import frozen, reader_of
 from heddle.support.registry import Registry
 from heddle.support.shown import Shown
@@ -41,8 +43,22 @@ from heddle.support.span import Span, ambient_span
 class Mode(Enum):
     USE = "use"
     DEF = "def"
+    DEF_SIZES = "def sizes"
     LABEL = "label"
     DERIVED = "derived"
+
+
+Defining = int
+"""What a field defines, or what a value that is reached through it does."""
+NOTHING, ALL, SIZES = 0, 1, 2
+_DEFINING = {Mode.DEF: ALL, Mode.DEF_SIZES: SIZES}
+_STORED = {Mode.USE: NOTHING, Mode.DEF_SIZES: SIZES}
+_ORDER = {Mode.DEF: 0, Mode.DEF_SIZES: 1}
+
+
+def is_defined(item: Node, defining: Defining) -> bool:
+    """Whether an identity node that is reached so is defined there."""
+    return defining == ALL or (defining == SIZES and not item.is_type)
 
 
 @frozen
@@ -54,6 +70,11 @@ class FieldSpec:
 def defines(**options: Any) -> Any:
     """A field whose variables are defined here."""
     return dataclasses.field(metadata={"mode": Mode.DEF}, **options)
+
+
+def defines_sizes(**options: Any) -> Any:
+    """A field whose variables are defined here, but for those that stand for types."""
+    return dataclasses.field(metadata={"mode": Mode.DEF_SIZES}, **options)
 
 
 def label(**options: Any) -> Any:
@@ -100,9 +121,9 @@ class Node(Shown):
     identity: ClassVar[bool] = False
     opens_scope: ClassVar[bool] = False
     specs: ClassVar[tuple[FieldSpec, ...]] = ()
-    compared: ClassVar[tuple[tuple[str, bool], ...]] = ()
-    """The fields of structural equality, and whether they define."""
-    stored: ClassVar[tuple[tuple[str, bool], ...]] = ()
+    compared: ClassVar[tuple[tuple[str, Defining], ...]] = ()
+    """The fields of structural equality, and what they define."""
+    stored: ClassVar[tuple[tuple[str, Defining], ...]] = ()
     """These and the labels, the span apart. A label may be the first to name a variable: the type of a
     GlobalVar has those of its function's parameters."""
     init_names: ClassVar[tuple[str, ...]] = ()
@@ -111,6 +132,8 @@ class Node(Shown):
     """The defaults of fields that JSON may lack."""
     script_words: ClassVar[frozenset[str]] = frozenset()
     """The properties and methods that script text may name, beside the fields."""
+    is_type: ClassVar[bool] = False
+    """A type, or a variable for one."""
     is_leaf: ClassVar[bool] = False
     """No node lies below: an identity node, or one whose fields are plain values by their types."""
     is_plain: ClassVar[bool] = False
@@ -161,27 +184,39 @@ def _mode(field: dataclasses.Field[Any]) -> Mode:
 @dataclass_transform(
     frozen_default=True,
     eq_default=False,
-    field_specifiers=(dataclasses.field, added, added_definitions, added_label, defines, label, derived),
+    field_specifiers=(
+        dataclasses.field,
+        added,
+        added_definitions,
+        added_label,
+        defines,
+        defines_sizes,
+        derived,
+        label,
+    ),
 )
-def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[type[C]], type[C]]:
-    """Declare a node class under the name that JSON and messages use.
+def node(
+    kind: str, *, identity: bool = False, init: bool = True, checked: bool = False
+) -> Callable[[type[C]], type[C]]:
+    """Declare a node class under the name that JSON and messages use. With `checked`, what users' programs
+    make has its fields checked: IRTypeError I0312 for a value of another class than the annotation's.
 
     With `init=False` the class writes an `__init__` of its own (users' argument order) and a `make` that
     takes the fields.
     """
 
     def declare(cls: type[C]) -> type[C]:
-        made = frozen(eq=False, repr=False, init=init)(cls)
+        made = frozen(eq=False, repr=False, init=init, refuse=_refuse_field if checked else None)(cls)
         fields = [f for f in dataclasses.fields(made) if f.name != "span"]  # type: ignore[arg-type]
         made.node_kind = kind  # type: ignore[attr-defined]
         made.identity = identity  # type: ignore[attr-defined]
         specs = [FieldSpec(f.name, _mode(f)) for f in fields]
-        specs.sort(key=lambda spec: spec.mode is not Mode.DEF)  # definitions are compared before their uses
+        specs.sort(key=lambda spec: _ORDER.get(spec.mode, 2))  # definitions are compared before their uses
         made.specs = tuple(specs)  # type: ignore[attr-defined]
-        compared = [spec for spec in specs if spec.mode in (Mode.USE, Mode.DEF)]
-        made.compared = tuple((spec.name, spec.mode is Mode.DEF) for spec in compared)  # type: ignore[attr-defined]
+        compared = [spec for spec in specs if spec.mode not in (Mode.LABEL, Mode.DERIVED)]
+        made.compared = tuple((spec.name, _DEFINING.get(spec.mode, NOTHING)) for spec in compared)  # type: ignore[attr-defined]
         stored = [spec for spec in specs if spec.mode is not Mode.DERIVED]
-        made.stored = tuple((spec.name, spec.mode is not Mode.USE) for spec in stored)  # type: ignore[attr-defined]
+        made.stored = tuple((spec.name, _STORED.get(spec.mode, ALL)) for spec in stored)  # type: ignore[attr-defined]
         made.added_defaults = {f.name: f.default for f in fields if "added" in f.metadata}  # type: ignore[attr-defined]
         made.init_names = tuple(f.name for f in fields if f.init)  # type: ignore[attr-defined]
         made.init_values = staticmethod(reader_of(made.init_names))  # type: ignore[attr-defined]
@@ -192,6 +227,13 @@ def node(kind: str, *, identity: bool = False, init: bool = True) -> Callable[[t
         return made
 
     return declare
+
+
+def _refuse_field(made: Any, name: str, expected: str, value: Any) -> None:
+    kind, given = made.node_kind.rpartition(".")[2], type(value).__name__
+    if type(value) is tuple:
+        given = f"a tuple of {', '.join(sorted({type(item).__name__ for item in value}))}"
+    raise IRTypeError(I0312, f"{kind}: field {name!r} is {expected}, got {given}")
 
 
 _PLAIN_TYPES = ("DataType", "bool", "bytes", "float", "int", "str")

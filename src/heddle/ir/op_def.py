@@ -132,7 +132,7 @@ class OpAlias:
       input is never an attribute, nor an attribute one of another kind, unless `arguments` says so.
     - `derived` gives types of inputs that a program leaves open, from all arguments by name: the weight's
       from `units` and the data, say. None where they do not tell.
-    - `results(attrs)`: of how many values the result is a tuple; None where it is no tuple.
+    - `results(call)`: of how many values the result is a tuple; None where it is no tuple.
     - `expression(given)`: the whole value, of all arguments by name, where it is no call of the record: a
       tuple of several, say. Then `arguments` says nothing.
     - `function(...)`: a function with the parameters that the dialect's users know, where they are not the
@@ -148,7 +148,7 @@ class OpAlias:
     attrs: tuple[AttrSpec, ...] | None = None
     arguments: Mapping[str, ArgumentSource] = field(default_factory=dict)
     derived: Mapping[str, Callable[[Mapping[str, Any]], Type | None]] = field(default_factory=dict)
-    results: Callable[[Attrs], int | None] | None = None
+    results: Callable[[Call], int | None] | None = None
     expression: Callable[[Mapping[str, Any]], Expr] | None = None
     function: Callable[..., Mapping[str, Any]] | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)

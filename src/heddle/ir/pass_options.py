@@ -8,6 +8,7 @@ Every pass is checked when it is made, from Python and from text alike.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, field, fields
 from functools import cache
@@ -55,8 +56,8 @@ def option(
     return field(default=default, metadata={_METADATA: Bounds(one_of, at_least)})
 
 
-def check_options(step: Any) -> None:
-    """Check the fields of a pass, and convert lists to the annotated types.
+def check_options(step: Any, owner: str | None = None) -> None:
+    """Check the fields of a pass, or of `owner`, and convert lists to the annotated types.
 
     Raises: UsageError I0508 for a value of another type or out of bounds.
     """
@@ -66,9 +67,8 @@ def check_options(step: Any) -> None:
         if item.name not in hints:
             continue
         value, hint = getattr(step, item.name), hints[item.name]
-        check_value(
-            f"option {item.name!r} of pass {kind.__name__}", value, hint, item.metadata.get(_METADATA)
-        )
+        what = f"option {item.name!r} of {owner or f'pass {kind.__name__}'}"
+        check_value(what, value, hint, item.metadata.get(_METADATA))
         made = as_type(value, hint)
         if made is not value:
             object.__setattr__(step, item.name, made)
@@ -108,7 +108,9 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 def type_text(hint: Any) -> str:
     """A type as messages name it."""
-    return hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
+    if isinstance(hint, type) and not get_args(hint):
+        return hint.__name__
+    return re.sub(r"\w+\.", "", str(hint))
 
 
 def fits(value: Any, hint: Any) -> bool:

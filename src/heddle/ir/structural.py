@@ -19,7 +19,7 @@ import numpy as np
 
 from heddle.ir.access_path import AccessPath, Step
 from heddle.ir.codes import I0101
-from heddle.ir.node import Map, Node
+from heddle.ir.node import ALL, Defining, Map, Node, is_defined
 from heddle.support.diagnostics import VerifyError
 from heddle.support.frozen import frozen
 
@@ -70,11 +70,11 @@ class _Comparison:
         self.map_free_vars = map_free_vars
         self.left_to_right: dict[Node, Node] = {}
         self.right_to_left: dict[Node, Node] = {}
-        self.equal: set[tuple[int, int, bool]] = set()
+        self.equal: set[tuple[int, int, Defining]] = set()
         """Pairs found equal under the present mapping; a shared node is compared once."""
         self._tasks: list[tuple[int, Any, Any, Any, Any]] = []
 
-    def compare(self, lhs: Any, rhs: Any, defining: bool) -> _Difference | None:
+    def compare(self, lhs: Any, rhs: Any, defining: Defining) -> _Difference | None:
         tasks = self._tasks = [(_COMPARE, lhs, rhs, defining, None)]
         while tasks:
             kind, left, right, flag, path = tasks.pop()
@@ -86,7 +86,7 @@ class _Comparison:
                 return _Difference(left, right, reason, path)
         return None
 
-    def _compare(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
+    def _compare(self, lhs: Any, rhs: Any, defining: Defining, path: _Path) -> str | None:
         """Why two values differ by themselves; what lies below them is put on the list."""
         if isinstance(lhs, Node):
             return self._nodes(lhs, rhs, defining, path)
@@ -101,7 +101,7 @@ class _Comparison:
             return f"{cls.__name__} against {type(rhs).__name__}"
         return None if _value_key(lhs) == _value_key(rhs) else "values differ"
 
-    def _nodes(self, lhs: Node, rhs: Any, defining: bool, path: _Path) -> str | None:
+    def _nodes(self, lhs: Node, rhs: Any, defining: Defining, path: _Path) -> str | None:
         if type(lhs) is not type(rhs):
             return f"{_kind(lhs)} against {_kind(rhs)}"
         if lhs.identity:
@@ -113,7 +113,7 @@ class _Comparison:
         self._fields(lhs, rhs, defining, path)
         return None
 
-    def _leave(self, lhs: Node, pair: tuple[int, int, bool], before: int) -> None:
+    def _leave(self, lhs: Node, pair: tuple[int, int, Defining], before: int) -> None:
         """All below a pair of nodes was found equal."""
         if lhs.opens_scope:
             for left in list(self.left_to_right)[before:]:
@@ -122,22 +122,28 @@ class _Comparison:
         elif len(self.left_to_right) == before:
             self.equal.add(pair)
 
-    def _fields(self, lhs: Node, rhs: Node, defining: bool, path: _Path) -> None:
+    def _fields(self, lhs: Node, rhs: Node, defining: Defining, path: _Path) -> None:
         self._tasks += [
-            (_COMPARE, getattr(lhs, name), getattr(rhs, name), defining or defines, (name, path))
+            (
+                _COMPARE,
+                getattr(lhs, name),
+                getattr(rhs, name),
+                defines == ALL or defining or defines,
+                (name, path),
+            )
             for name, defines in reversed(lhs.compared)
         ]
 
-    def _identities(self, lhs: Node, rhs: Node, defining: bool, path: _Path) -> str | None:
+    def _identities(self, lhs: Node, rhs: Node, defining: Defining, path: _Path) -> str | None:
         if lhs in self.left_to_right or rhs in self.right_to_left:
             return None if self.left_to_right.get(lhs) is rhs else "different definitions"
-        if not defining and not self.map_free_vars:
+        if not is_defined(lhs, defining) and not self.map_free_vars:
             return None if lhs is rhs else "different free variables"
         self.left_to_right[lhs], self.right_to_left[rhs] = rhs, lhs
-        self._fields(lhs, rhs, True, path)
+        self._fields(lhs, rhs, ALL, path)
         return None
 
-    def _sequences(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
+    def _sequences(self, lhs: Any, rhs: Any, defining: Defining, path: _Path) -> str | None:
         if type(rhs) is not tuple:
             return f"a sequence against {type(rhs).__name__}"
         if len(lhs) != len(rhs):
@@ -148,7 +154,7 @@ class _Comparison:
         ]
         return None
 
-    def _maps(self, lhs: Any, rhs: Any, defining: bool, path: _Path) -> str | None:
+    def _maps(self, lhs: Any, rhs: Any, defining: Defining, path: _Path) -> str | None:
         if type(rhs) is not Map:
             return f"a map against {type(rhs).__name__}"
         if lhs and isinstance(next(iter(lhs)), Node) and not _has_names(lhs):
@@ -269,14 +275,14 @@ class _Keyer:
         self._parts: list[bytes] = []
         self._numbers: dict[Node, int] = {}
         self._map_free_vars = map_free_vars
-        self._written: dict[tuple[int, bool], bytes] = {}
-        self._tasks: list[tuple[int, Any, bool, int, int]] = []
+        self._written: dict[tuple[int, Defining], bytes] = {}
+        self._tasks: list[tuple[int, Any, Defining, int, int]] = []
         self.is_closed = True
 
     def result(self) -> bytes:
         return b"".join(self._parts)
 
-    def add(self, value: Any, defining: bool, steps: int = -1) -> None:
+    def add(self, value: Any, defining: Defining, steps: int = -1) -> None:
         """Write a value, with a list of what is still to be written: programs may be nested to any depth. It
         ends after so many steps, where the number is not negative."""
         tasks = self._tasks = [(_ADD, value, defining, 0, 0)]
@@ -292,7 +298,7 @@ class _Keyer:
             else:
                 self._shorten(item, flag, start, known)
 
-    def _add(self, value: Any, defining: bool) -> None:
+    def _add(self, value: Any, defining: Defining) -> None:
         if isinstance(value, Node):
             self._node(value, defining)
         elif type(value) is tuple:
@@ -313,7 +319,7 @@ class _Keyer:
             key = _value_key(value)
             self._parts.append(b"=%d:%b" % (len(key), key))
 
-    def _node(self, value: Node, defining: bool) -> None:
+    def _node(self, value: Node, defining: Defining) -> None:
         if value.is_plain and not self._with_labels and self._by_identity is None:
             parts = self._parts  # what the general way writes, without tasks
             parts.append(b"<" + value.node_kind.encode())
@@ -325,12 +331,12 @@ class _Keyer:
             if number is not None:
                 self._parts.append(b"#%d;" % number)
                 return
-            if not defining and not self._map_free_vars:
+            if not is_defined(value, defining) and not self._map_free_vars:
                 self.is_closed = False
                 self._parts.append(b"@%d;" % id(value))
                 return
             self._numbers[value] = len(self._numbers)
-            self._fields(value, True)
+            self._fields(value, ALL)
         elif value.opens_scope:
             self._tasks.append((_END_SCOPE, value, defining, 0, len(self._numbers)))
             self._fields(value, defining)
@@ -342,16 +348,17 @@ class _Keyer:
             self._tasks.append((_END_PLAIN, value, defining, len(self._parts), len(self._numbers)))
             self._fields(value, defining)
 
-    def _fields(self, value: Node, defining: bool) -> None:
+    def _fields(self, value: Node, defining: Defining) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
         if self._with_labels and value.span is not None:
             self._parts.append(b"@" + value.span.place().encode() + b"\0")
         specs = value.stored if self._with_labels else value.compared
         self._tasks += [
-            (_ADD, getattr(value, name), defining or defines, 0, 0) for name, defines in reversed(specs)
+            (_ADD, getattr(value, name), defines == ALL or defining or defines, 0, 0)
+            for name, defines in reversed(specs)
         ]
 
-    def _shorten(self, value: Node, defining: bool, start: int, known: int) -> None:
+    def _shorten(self, value: Node, defining: Defining, start: int, known: int) -> None:
         """A node that opens no scope is written: its fields stay, or one part in their place where there are
         many."""
         parts = self._parts
@@ -396,7 +403,7 @@ def structural_digest(
 class _Start(_Keyer):
     """Writes all nodes out, so that the steps do not depend on what is shared."""
 
-    def _shorten(self, value: Node, defining: bool, start: int, known: int) -> None:
+    def _shorten(self, value: Node, defining: Defining, start: int, known: int) -> None:
         pass
 
 

@@ -16,10 +16,10 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
-from heddle.ir.codes import I0501, I0502, I0506, I0509
+from heddle.ir.codes import I0501, I0502, I0506
 from heddle.ir.expr import GlobalVar
 from heddle.ir.json_codec import save_json
-from heddle.ir.module import IRModule
+from heddle.ir.module import IRModule, checked_module
 from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.pass_options import Bounds, ConfigKey, check_options, check_value
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
@@ -246,9 +246,6 @@ def map_functions(
     return mod.with_functions(table) if changed else mod
 
 
-_WRAP = "IRModule.from_expr(func) makes a module of a function"
-
-
 def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run one pass under the instruments of the context, unless they or the context turn it off by name. Its
     level does not matter: that is what a sequence asks. The instruments learn whether it is Heddle's own.
@@ -257,9 +254,7 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     a bundle with the program before the pass and the traceback. UsageError I0506 if a user's pass does, or
     does not return a module; I0509 if `mod` is not a module; I0510 if it nests too deeply.
     """
-    if not isinstance(mod, IRModule):
-        given = type(mod).__name__
-        raise UsageError(I0509, f"pass {step.info.name} takes an IRModule, got {given}", help=_WRAP)
+    checked_module(mod, f"pass {step.info.name}")
     info = replace(step.info, is_ours=step.is_ours)
     instruments = (*ctx.instruments, *(watcher for _, watcher in WATCHERS.items()))
     required = info.name in ctx.required_pass
@@ -326,6 +321,7 @@ class Sequential(Pass):
     name: str = "Sequential"
 
     def __init__(self, passes: Iterable[Pass], name: str = "Sequential", opt_level: int = 0) -> None:
+        check_value("passes of a Sequential", passes, Sequence[Pass])
         object.__setattr__(self, "passes", tuple(passes))
         object.__setattr__(self, "name", name)
 

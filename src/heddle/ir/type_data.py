@@ -32,7 +32,7 @@ class TypeKind(IntEnum):
     TypeData = 6
 
 
-@node("ir.GlobalTypeVar")
+@node("ir.GlobalTypeVar", checked=True)
 class GlobalTypeVar(Type):
     """The name of a data type of an IRModule; equal by name."""
 
@@ -50,7 +50,7 @@ class GlobalTypeVar(Type):
         return hash(self.name_hint)
 
 
-@node("ir.TypeCall")
+@node("ir.TypeCall", checked=True)
 class TypeCall(Type):
     """A data type, or a variable for one, applied to types."""
 
@@ -62,7 +62,7 @@ class TypeCall(Type):
         self.set_derived("args", tuple(self.args or ()))
 
 
-@node("ir.Constructor")
+@node("ir.Constructor", checked=True)
 class Constructor(Expr):
     """A constructor of a data type; equal by its name and that of the type.
 
@@ -93,7 +93,7 @@ class Constructor(Expr):
         return hash((self.name_hint, self.belong_to))
 
 
-@node("ir.TypeData")
+@node("ir.TypeData", checked=True)
 class TypeData(Type):
     """The definition of a data type. Raises: IRTypeError I0307 for two constructors of one name."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from heddle.ir.codes import I0311
-from heddle.ir.node import Node, added, added_definitions, defines, derived, label, node
+from heddle.ir.node import Node, added, added_definitions, defines_sizes, derived, label, node
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.limits import current_limits, exceeded
@@ -15,6 +15,7 @@ class Type(Node):
     """The base of all types."""
 
     __slots__ = ()
+    is_type: ClassVar[bool] = True
 
 
 def type_given(value: Any) -> Type:
@@ -50,7 +51,7 @@ class PointerType(Type):
     storage_scope: str = "global"
 
 
-@node("ir.TupleType")
+@node("ir.TupleType", checked=True)
 class TupleType(Type):
     """The fields of a tuple in a tuple count as fields of the whole: `t = (t, t)` again and again would be a
     short text of a value that no memory holds. Raises: UsageError S0601 beyond the limit `tuple_fields`.
@@ -76,7 +77,7 @@ class AnyType(Type):
     is_top: ClassVar[bool] = True
 
 
-@node("ir.TypeVar", identity=True)
+@node("ir.TypeVar", identity=True, checked=True)
 class TypeVar(Type):
     """A variable for types. Two variables of one name are two variables. `kind` is one of
     `ir.type_data.TypeKind`; 0 stands for a type."""
@@ -86,7 +87,7 @@ class TypeVar(Type):
     kind: int = 0
 
 
-@node("ir.FuncType")
+@node("ir.FuncType", checked=True)
 class FuncType(Type):
     """`params` is None for a function whose signature is not known (an opaque packed function).
 
@@ -95,7 +96,7 @@ class FuncType(Type):
     """
 
     opens_scope: ClassVar[bool] = True
-    params: tuple[Type, ...] | None = defines()
+    params: tuple[Type, ...] | None = defines_sizes()
     ret: Type
     is_pure: bool = True
     type_params: tuple[Type, ...] = added_definitions(default=())

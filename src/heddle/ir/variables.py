@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.expr import Var
-from heddle.ir.node import Node
+from heddle.ir.node import ALL, NOTHING, Defining, Node, is_defined
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type, TypeVar
 from heddle.ir.visitor import walk_distinct
@@ -20,8 +20,8 @@ def defined_and_used(*roots: Node) -> tuple[dict[Node, None], dict[Node, None]]:
     visit."""
     defined: dict[Node, None] = {}
     found: dict[Node, None] = {}
-    seen: set[tuple[int, bool]] = set()
-    todo: list[tuple[object, bool]] = [(root, False) for root in reversed(roots)]
+    seen: set[tuple[int, Defining]] = set()
+    todo: list[tuple[object, Defining]] = [(root, NOTHING) for root in reversed(roots)]
     while todo:
         value, defining = todo.pop()
         if isinstance(value, Node):
@@ -30,12 +30,12 @@ def defined_and_used(*roots: Node) -> tuple[dict[Node, None], dict[Node, None]]:
             seen.add((id(value), defining))
             if value.identity:
                 found.setdefault(value)
-                if defining:
+                if is_defined(value, defining):
                     defined.setdefault(value)
             # The type of a variable that is defined here is only used here.
-            within = defining and not value.identity
+            within = NOTHING if value.identity else defining
             fields = reversed(value.compared)
-            todo += [(getattr(value, name), within or defines) for name, defines in fields]
+            todo += [(getattr(value, name), defines == ALL or within or defines) for name, defines in fields]
         elif type(value) is tuple:
             todo += [(item, defining) for item in reversed(value)]
     return defined, found

@@ -38,7 +38,7 @@ from heddle.ir.expr import (
     Var,
     is_relay,
 )
-from heddle.ir.module import IRModule
+from heddle.ir.module import IRModule, checked_module
 from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.node import Map, replace
 from heddle.ir.op import Op
@@ -92,8 +92,10 @@ def to_relax(mod: IRModule, entry_functions: Sequence[str] | None = None) -> IRM
 
     Raises: UsageError L0302 for a generic function with too many instances, L0303 for one as a value or
     entry, L0304 for a reference that may lead to itself; IRTypeError where types or devices do not fit;
-    MissingNameError I0301 for an entry that is not there; I0510 for what nests too deep.
+    MissingNameError I0301 for an entry that is not there; UsageError I0509 for what is no module, I0510 for
+    what nests too deep.
     """
+    checked_module(mod, "to_relax")
     with refusing_deep_nesting("the lowering of Relay", mod.functions.values()):
         return _lowered(mod, entry_functions)
 

@@ -30,7 +30,7 @@ class TensorType(metaclass=Stands):
     stands_for: ClassVar[type] = GraphTensorType
 
     def __new__(cls, shape: Sequence[Any], dtype: str = "float32") -> GraphTensorType:  # type: ignore[misc]
-        return GraphTensorType(tuple(shape), DataType(dtype))
+        return GraphTensorType(shape, DataType(dtype))
 
 
 class FuncType(
@@ -205,7 +205,12 @@ def as_expr(value: Any) -> Expr:
 
 def bind(expr: Node, binds: Mapping[Any, Any]) -> Any:
     """The expression with variables, of values or of types, replaced. A parameter of the outermost function
-    that is replaced is none any more; variables that come in with the replacements become parameters."""
+    that is replaced is none any more; variables that come in with the replacements become parameters.
+
+    Raises: UsageError Q0101 for what is no mapping.
+    """
+    if not isinstance(binds, Mapping):
+        raise UsageError(Q0101, f"expected what stands for variables by variable, got {type(binds).__name__}")
     if not isinstance(expr, ir.Function):
         return replace_vars(expr, binds)
     kept = tuple(param for param in expr.params if param not in binds)

@@ -10,7 +10,7 @@ import numpy as np
 from heddle.graph.types import TensorType
 from heddle.graph.values import as_value
 from heddle.ir.expr import Constant, Expr, Function, GlobalVar, Var
-from heddle.ir.module import IRModule
+from heddle.ir.module import IRModule, checked_module
 from heddle.ir.node import replace
 from heddle.relay.builders import as_expr, bind, const
 from heddle.relay.codes import Q0101, Q0105, Q0402
@@ -207,12 +207,14 @@ def create_executor(
     """An executor of a module. With `params`, only `main` is kept, with these parameters known. The
     interpreter ("debug") makes no code; "vm" compiles for the target and runs it on Relay's machine.
 
-    Raises: Trap (a RuntimeError) Q0105 for an unknown kind.
+    Raises: Trap (a RuntimeError) Q0105 for an unknown kind; UsageError I0509 for what is no module.
     """
     if kind not in EXECUTORS:
         raise Trap(
             Q0105, f"there is no executor {kind!r}", help=f"the kinds are {', '.join(sorted(EXECUTORS))}"
         )
+    if mod is not None:
+        checked_module(mod, "create_executor")
     if params and mod is not None:
         main = bind_params_by_name(mod["main"], params)
         mod = replace(IRModule.from_expr(main), type_definitions=mod.type_definitions)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar, Token
 from typing import Any
 
+from heddle.ir.pass_options import check_value
 from heddle.relay.codes import Q0101
 from heddle.relay.op import relay_call
 from heddle.support.diagnostics import UsageError
@@ -18,6 +19,7 @@ class LayoutConfig:
     """Which calls of `nn.conv2d` ConvertLayout leaves alone, by number: `with LayoutConfig([0]): ...`."""
 
     def __init__(self, skip_layers: Sequence[int] | None = None) -> None:
+        check_value("skip_layers of LayoutConfig", skip_layers, Sequence[int] | None)
         self.skip_layers = tuple(skip_layers or ())
         self.skip_counter = 0
         self._tokens: list[Token[Any]] = []

@@ -35,7 +35,7 @@ from heddle.runtime.dtype import DataType
 # ---- types
 
 
-@node("relay.Any")
+@node("relay.Any", checked=True)
 class AnyDim(PrimExpr):
     """A dimension of which nothing is known."""
 
@@ -45,21 +45,21 @@ class AnyDim(PrimExpr):
         self.set_derived("dtype", DataType("int64"))
 
 
-@node("relay.RefType")
+@node("relay.RefType", checked=True)
 class RefType(Type):
     """A reference to a value."""
 
     value: Type
 
 
-@node("relay.IncompleteType", identity=True)
+@node("relay.IncompleteType", identity=True, checked=True)
 class IncompleteType(Type):
     """A type that inference finds."""
 
     kind: int = 0
 
 
-@node("relay.TypeRelation")
+@node("relay.TypeRelation", checked=True)
 class TypeRelation(Type):
     """`func` relates the types `args`, of which the first `num_inputs` are inputs."""
 
@@ -75,7 +75,7 @@ class TypeRelation(Type):
 # ---- expressions
 
 
-@node("relay.Let")
+@node("relay.Let", checked=True)
 class Let(Expr):
     var: Var = defines()
     value: Expr
@@ -83,19 +83,19 @@ class Let(Expr):
     ty: Type | None = label(default=None)
 
 
-@node("relay.RefCreate")
+@node("relay.RefCreate", checked=True)
 class RefCreate(Expr):
     value: Expr
     ty: Type | None = label(default=None)
 
 
-@node("relay.RefRead")
+@node("relay.RefRead", checked=True)
 class RefRead(Expr):
     ref: Expr
     ty: Type | None = label(default=None)
 
 
-@node("relay.RefWrite")
+@node("relay.RefWrite", checked=True)
 class RefWrite(Expr):
     """Writes the cell; gives the empty tuple."""
 
@@ -123,19 +123,19 @@ class Pattern(Node):
     __slots__ = ()
 
 
-@node("relay.PatternWildcard")
+@node("relay.PatternWildcard", checked=True)
 class PatternWildcard(Pattern):
     """Fits everything."""
 
 
-@node("relay.PatternVar")
+@node("relay.PatternVar", checked=True)
 class PatternVar(Pattern):
     """Fits everything and binds it."""
 
     var: Var = defines()
 
 
-@node("relay.PatternConstructor")
+@node("relay.PatternConstructor", checked=True)
 class PatternConstructor(Pattern):
     constructor: Constructor
     patterns: tuple[Pattern, ...] = ()
@@ -144,7 +144,7 @@ class PatternConstructor(Pattern):
         self.set_derived("patterns", tuple(self.patterns or ()))
 
 
-@node("relay.PatternTuple")
+@node("relay.PatternTuple", checked=True)
 class PatternTuple(Pattern):
     patterns: tuple[Pattern, ...] = ()
 
@@ -152,7 +152,7 @@ class PatternTuple(Pattern):
         self.set_derived("patterns", tuple(self.patterns or ()))
 
 
-@node("relay.Clause")
+@node("relay.Clause", checked=True)
 class Clause(Node):
     """Variables of the pattern are seen in `rhs` alone."""
 
@@ -161,7 +161,7 @@ class Clause(Node):
     rhs: Expr
 
 
-@node("relay.Match")
+@node("relay.Match", checked=True)
 class Match(Expr):
     """`complete`: the clauses cover every value, which inference checks."""
 

@@ -25,7 +25,7 @@ from heddle.ir.op import OP_ALIASES, OP_RECORDS, Op
 from heddle.ir.op_def import REQUIRED, AttrSpec, Input, OpAlias, OpDef, op_def
 from heddle.relay.builders import TupleWrapper, as_expr, const
 from heddle.relay.codes import Q0102
-from heddle.support.diagnostics import IRTypeError, UsageError, did_you_mean
+from heddle.support.diagnostics import HeddleError, IRTypeError, UsageError, did_you_mean
 from heddle.support.frozen import frozen
 
 PREFIX = "relay."
@@ -330,11 +330,16 @@ class RelayWord:
                 bound = signature(alias.function).bind(*args, **kwargs)
             except TypeError as error:
                 raise IRTypeError(R0201, f"{self.name}: {error}") from None
-            args, kwargs = (), {**alias.function(*bound.args, **bound.kwargs)}
+            try:
+                args, kwargs = (), {**alias.function(*bound.args, **bound.kwargs)}
+            except (TypeError, AttributeError, LookupError) as error:
+                if isinstance(error, HeddleError):
+                    raise
+                raise IRTypeError(R0201, f"{self.name}: an argument is of another kind: {error}") from error
         elif alias.defaults:
             kwargs = {**self._left_open(alias.defaults, len(args)), **kwargs}
         call = relay_call(self.name, args, kwargs)
-        size = alias.results(call.attrs) if alias.results is not None else None
+        size = alias.results(call) if alias.results is not None else None
         return call if size is None else TupleWrapper(call, size)
 
     def _computes_attrs(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -8,9 +8,11 @@ from typing import Any
 from heddle.ir.expr import Expr
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node
+from heddle.relay.codes import Q0101
 from heddle.relay.parser import RelayParser
 from heddle.relay.print import Annotate, relay_script
 from heddle.relay.typed import infer_module
+from heddle.support.diagnostics import UsageError
 from heddle.support.span import Source
 
 
@@ -25,7 +27,7 @@ def parse(
 
     Raises: ParseError Q02.. with the place; IRTypeError with all findings of inference.
     """
-    return infer_module(RelayParser(Source(source_name, source), init_module, init_meta_table).module())
+    return infer_module(RelayParser(_source(source_name, source), init_module, init_meta_table).module())
 
 
 def fromtext(source: str, source_name: str = "from_string") -> IRModule:
@@ -35,7 +37,14 @@ def fromtext(source: str, source_name: str = "from_string") -> IRModule:
 
 def parse_expr(source: str, source_name: str = "from_string") -> Expr:
     """The expression of a text, without types. Raises: ParseError Q02.. with the place."""
-    return RelayParser(Source(source_name, source)).expression()
+    return RelayParser(_source(source_name, source)).expression()
+
+
+def _source(name: str, text: Any) -> Source:
+    """Raises: UsageError Q0101 for what is no text."""
+    if not isinstance(text, str):
+        raise UsageError(Q0101, f"expected the text of a program, got {type(text).__name__}")
+    return Source(name, text)
 
 
 def astext(node: Node, show_meta_data: bool = True, annotate: Annotate | None = None) -> str:

@@ -14,12 +14,13 @@ from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import rebuild
-from heddle.relay.codes import Q0304, Q0307
+from heddle.relay.codes import Q0101, Q0304, Q0307
 from heddle.relay.infer import ANNOTATE, Inference, is_current
 from heddle.relay.nodes import IncompleteType
 from heddle.relay.op import full_attrs
 from heddle.relay.text_values import type_text
 from heddle.relay.unify import is_complete, with_own_variables
+from heddle.support.diagnostics import UsageError
 from heddle.support.trampoline import run
 
 
@@ -57,7 +58,12 @@ def _typed(mod: IRModule, todo: dict[GlobalVar, Function]) -> IRModule:
 
 
 def infer_expr(expr: Any, mod: IRModule | None = None) -> Any:
-    """An expression, with free variables or not, with its types. Raises: IRTypeError with all findings."""
+    """An expression, with free variables or not, with its types.
+
+    Raises: IRTypeError with all findings; UsageError Q0101 for what is no expression.
+    """
+    if not isinstance(expr, Expr):
+        raise UsageError(Q0101, f"expected an expression, got {type(expr).__name__}")
     inference = Inference(mod if mod is not None else IRModule())
     run(inference.infer(expr))
     inference.finish()

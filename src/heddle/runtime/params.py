@@ -17,11 +17,12 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
+from heddle.runtime.codes import F0106
 from heddle.runtime.device import CPU
 from heddle.runtime.dtype import DataType, dtype_from_packed, packed_dtype
 from heddle.runtime.tensor import Tensor, empty, tensor
 from heddle.runtime.wire import Reader, Writer
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import FormatError, IRTypeError
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
 _TENSOR_MAGIC = 0xDD5E40F096B4A13F
@@ -42,6 +43,8 @@ def save_param_dict(params: Mapping[str, Any]) -> bytes:
 
 def load_param_dict(param_bytes: bytes | bytearray | memoryview) -> dict[str, Tensor]:
     """Read the bytes that `save_param_dict` wrote. Raises: FormatError F0106."""
+    if not isinstance(param_bytes, (bytes, bytearray, memoryview)):
+        raise FormatError(F0106, f"expected the bytes of parameters, got {type(param_bytes).__name__}")
     reader = Reader(memoryview(param_bytes), "parameters")
     if (reader.u64(), reader.u64()) != (_LIST_MAGIC, 0):
         raise reader.fail("Invalid parameters file format: they begin with another number")

@@ -14,6 +14,7 @@ others are the same functions for all classes, and go by the names of the fields
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -21,13 +22,21 @@ from reprlib import recursive_repr
 from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
+Refusal = Callable[[Any, str, str, Any], None]
+"""Raises for a value of a field; takes the instance, the field's name, what was expected, and the value."""
 
 
 @overload
 def frozen(cls: type[T], /) -> type[T]: ...
 @overload
 def frozen(
-    *, init: bool = True, repr: bool = True, eq: bool = True, slots: bool = True, kw_only: bool = False
+    *,
+    init: bool = True,
+    repr: bool = True,
+    eq: bool = True,
+    slots: bool = True,
+    kw_only: bool = False,
+    refuse: Refusal | None = None,
 ) -> Callable[[type[T]], type[T]]: ...
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def frozen(
@@ -39,9 +48,11 @@ def frozen(
     eq: bool = True,
     slots: bool = True,
     kw_only: bool = False,
+    refuse: Refusal | None = None,
 ) -> Any:
     """Declare a class whose instances have the fields that it names, and keep them. The options are those of
-    `dataclasses.dataclass`.
+    `dataclasses.dataclass`. With `refuse`, fields that are annotated with a class, or a tuple of one, are
+    checked as an instance is made: `refuse(instance, field, expected, value)` raises for another value.
 
     Raises: TypeError for a field without a default behind one that has it.
     """
@@ -55,7 +66,7 @@ def frozen(
         known = dataclasses.fields(made)
         shared: dict[str, Any] = {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
         if init:
-            shared["__init__"] = _init_of(made, known)
+            shared["__init__"] = _init_of(made, known, refuse)
         if repr:
             shared["__repr__"] = _repr
         if eq:
@@ -73,9 +84,11 @@ def frozen(
     return declare if cls is None else declare(cls)
 
 
-def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Callable[..., None]:
+def _init_of(
+    cls: type[Any], fields: tuple[dataclasses.Field[Any], ...], refuse: Refusal | None
+) -> Callable[..., None]:
     """`__init__`, which sets the slots past what refuses it."""
-    values: dict[str, Any] = {"set_": object.__setattr__, "MADE": _MADE}
+    values: dict[str, Any] = {"set_": object.__setattr__, "MADE": _MADE, "refuse": refuse}
     before, behind, lines = list[str](), list[str](), list[str]()
     for field in fields:
         name = field.name
@@ -94,8 +107,11 @@ def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Call
             lines.append(f"set_(self, {name!r}, {given})")
         elif default:
             lines.append(f"set_(self, {name!r}, {f'make_{name}()' if has_factory else default})")
+    checked = [] if refuse is None else [field for field in fields if field.init]
+    lines += [line for field in checked for line in _check_of_several(field)]
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
+    lines += [line for field in checked for line in _check_of(field)]
     parameters = ", ".join(["self", *before, *(["*", *behind] if behind else [])])
     body = "\n  ".join(lines or ["pass"])
     text = f"def make({', '.join(values)}):\n def __init__({parameters}):\n  {body}\n return __init__"
@@ -108,6 +124,38 @@ def _init_of(cls: type[Any], fields: tuple[dataclasses.Field[Any], ...]) -> Call
     made.__annotations__ = {field.name: field.type for field in fields if field.init}
     return made
 
+
+def _check_of_several(field: dataclasses.Field[Any]) -> list[str]:
+    """A line of `__init__` that looks whether a value has items, before it is made a tuple."""
+    found = _ANNOTATION.fullmatch(str(field.type))
+    if found is None or not found["several"]:
+        return []
+    lacks = found["lack"] or field.default is not dataclasses.MISSING
+    may_lack = f" and {field.name} is not None" if lacks else ""
+    call = f"refuse(self, {field.name!r}, {str(field.type)!r}, {field.name})"
+    return [f"if not hasattr({field.name}, '__iter__'){may_lack}: {call}"]
+
+
+def _check_of(field: dataclasses.Field[Any]) -> list[str]:
+    """Lines of `__init__` that look at a field's value, where its annotation is simple enough."""
+    found = _ANNOTATION.fullmatch(str(field.type))
+    if found is None or found["name"] in _UNCHECKED:
+        return []
+    name, value, may_lack = found["name"], f"self.{field.name}", found["lack"]
+    call = f"refuse(self, {field.name!r}, {str(field.type)!r}, {value})"
+    if not found["several"]:
+        lacks = f" and {value} is not None" if may_lack else ""
+        return [f"if not isinstance({value}, {name}){lacks}: {call}"]
+    items = f"{value} or ()" if may_lack else value
+    return [
+        f"if type({value}) is not tuple{f' and {value} is not None' if may_lack else ''}: {call}",
+        f"for item in {items}:",
+        f" if not isinstance(item, {name}): {call}",
+    ]
+
+
+_UNCHECKED = ("Any", "DataType", "Span", "bool", "float", "int")
+_ANNOTATION = re.compile(r"(?P<several>tuple\[)?(?P<name>\w+)(?(several), \.\.\.\])(?P<lack> \| None)?")
 
 _MADE = object()
 """The default of a parameter whose value is made at each call."""

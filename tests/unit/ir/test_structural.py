@@ -14,7 +14,8 @@ from heddle.ir.structural import (
     structural_equal,
     structural_hash,
 )
-from heddle.ir.types import FuncType, PrimType
+from heddle.ir.types import AnyType, FuncType, PrimType, TypeVar
+from heddle.ir.variables import free_type_vars
 from heddle.prim.nodes import Add, FloatImm, IntImm, Let, SizeVar
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import substitute
@@ -177,3 +178,16 @@ def test_sizes_that_a_type_of_functions_is_the_first_to_name_are_its_own():
     n, m = PrimVar("n", "int64"), PrimVar("m", "int64")
     other = FuncType((TensorType((n,), "float32"),), TensorType((n, m), "float32"))
     assert not structural_equal(other, made("n"))
+
+
+def test_variables_for_types_are_not_defined_by_parameters() -> None:
+    """A function of an A is none of a B, unless the type itself is generic in them."""
+    a, b = TypeVar("A"), TypeVar("B")
+    plain = [FuncType((each,), each) for each in (a, b)]
+    generic = [FuncType((each,), each, True, (each,)) for each in (a, b)]
+    assert not structural_equal(*plain) and structural_equal(*generic)
+    assert structural_hash(generic[0]) == structural_hash(generic[1])
+    assert structural_hash(plain[0]) != structural_hash(plain[1])
+    assert free_type_vars(plain[0]) == (a,) and free_type_vars(generic[0]) == ()
+    inside = [FuncType((each,), AnyType()) for each in generic]
+    assert structural_equal(*inside)

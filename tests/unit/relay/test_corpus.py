@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,8 @@ from heddle.ir.instrument import VerifyEach, verify_module
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
-from heddle.ir.transform import PassContext
+from heddle.ir.transform import PassContext, Sequential
+from heddle.relay import transform as passes
 from heddle.relay.typed import infer_module
 from heddle.script import RoundTripEach, from_source
 from heddle.script.printer import module_script
@@ -42,6 +45,48 @@ def test_program(name: str) -> None:
 def test_every_pass_leaves_a_program_that_verifies_and_has_a_text(name: str) -> None:
     with PassContext(opt_level=3, instruments=[VerifyEach(), RoundTripEach()]):
         relay.vm.compile(parsed(name), "llvm")
+
+
+PASSES = (
+    passes.CanonicalizeCast(),
+    passes.CanonicalizeOps(),
+    passes.CombineParallelDense(),
+    passes.DeadCodeElimination(),
+    passes.DefuseOps(),
+    passes.EliminateCommonSubexpr(),
+    passes.EtaExpand(True, True),
+    passes.FastMath(),
+    passes.FoldConstant(),
+    passes.FuseOps(),
+    passes.Inline(),
+    passes.LambdaLift(),
+    passes.LazyGradientInit(),
+    passes.ManifestLifetimes(),
+    passes.PartialEvaluate(),
+    passes.RemoveUnusedFunctions(),
+    passes.SimplifyExpr(),
+    passes.SimplifyInference(),
+    passes.ToANormalForm(),
+    passes.ToBasicBlockNormalForm(),
+    passes.ToGraphNormalForm(),
+)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_passes_one_after_the_other(name: str) -> None:
+    """Three of chance, two times, each on what the one before it left: it verifies, has its types and a text
+    that is read back, and computes the same."""
+    make, reference = ROWS[name]
+    args = make()
+    for _ in range(2):
+        chosen = random.sample(PASSES, 3)
+        mod = parsed(name)
+        with PassContext(opt_level=4, instruments=[VerifyEach(), RoundTripEach()]):
+            mod = Sequential(chosen)(mod)
+        assert infer_module(mod) is mod, chosen
+        assert_structural_equal(relay.parse(mod.astext()), mod)
+        if not any(isinstance(step, passes.FastMath) for step in chosen):
+            same(run(mod, *args), reference(*args))
 
 
 @pytest.mark.parametrize("name", ["arithmetic", "branch", "dense_network", "local_loop"])

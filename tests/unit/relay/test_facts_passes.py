@@ -292,6 +292,19 @@ def test_8_eta_expand() -> None:
     assert passes.EtaExpand()(program(text))["main"].body.value.name_hint == "f"
 
 
+def test_8_eta_expand_leaves_patterns_and_makes_variables_of_its_own() -> None:
+    text = (
+        "type Tree[A] { Leaf(A), Fork(Tree[A], Tree[A]) } "
+        "def @twice[A](%f: fn(Tree[A]) -> int32, %t: Tree[A]) -> int32 { %f(%t) } "
+        "def @size[A](%t: Tree[A]) -> int32 { match (%t) { Leaf(_) => 1, "
+        "Fork(%l, %r) => @twice(@size, %l) + @size(%r) } } "
+        "def @main(%n: int32) -> int32 { let %leaf = Leaf; @size(Fork(%leaf(%n), %leaf(%n))) }"
+    )
+    made = changed(passes.EtaExpand(expand_constructor=True, expand_global_var=True), text)
+    assert_structural_equal(relay.parse(made.astext()), made)
+    same(run(made, 3), np.int32(2))
+
+
 def test_8_to_cps() -> None:
     mod = program("def @main(%x: float32) -> float32 { exp(%x) + 1f }")
     func = passes.to_cps(mod["main"], mod)

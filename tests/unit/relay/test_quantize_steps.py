@@ -118,7 +118,7 @@ def test_kinds_have_bits_and_dtypes() -> None:
         lambda: steps.kind2str(4),
         lambda: config.get_nbit_by_kind(0),
         lambda: config.get_dtype_by_kind(-1),
-        lambda: steps.qconfig(nbit_activation=16),
+        lambda: steps.kind2str("a"),
     ):
         with pytest.raises(HeddleError, match="Q0101"):
             make()

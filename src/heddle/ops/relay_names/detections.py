@@ -346,7 +346,7 @@ def aliases() -> Rows:
                 attr("invalid_to_bottom", "bool", False),
             ),
             expression=_suppressed,
-            results=lambda attrs: 2 if attrs["return_indices"] else None,
+            results=lambda call: 2 if call.attrs["return_indices"] else None,
             function=_non_max_suppression,
         ),
     )
@@ -358,7 +358,7 @@ def aliases() -> Rows:
             tuple(Input(name) for name in names),
             (attr("output_format", "str", "onnx"),),
             expression=_of_all_classes,
-            results=lambda attrs: 2 if attrs["output_format"] == "onnx" else 3,
+            results=lambda call: 2 if call.attrs["output_format"] == "onnx" else 3,
             function=_all_class,
         ),
     )

@@ -271,7 +271,7 @@ def _norms() -> Rows:
             (*_SCALED, Input("moving_mean"), Input("moving_var")),
             (attr("axis", "int", 1), *_NORM),
             derived=moving,
-            results=lambda attrs: 3,
+            results=lambda call: 3,
             training=fixed(False),
         ),
     )
@@ -368,7 +368,7 @@ def _activations() -> Rows:
     for name in ("softmax", "log_softmax"):
         yield f"nn.{name}", alias(f"nn.{name}", DATA, (attr("axis", "int", -1),))
     yield "nn.softmax", alias("nn.fast_softmax", DATA, (attr("axis", "int", -1),))
-    yield "nn.dropout", alias("nn.dropout", DATA, (attr("rate", "float", 0.5),), results=lambda attrs: 2)
+    yield "nn.dropout", alias("nn.dropout", DATA, (attr("rate", "float", 0.5),), results=lambda call: 2)
     yield (
         "nn.l2_normalize",
         alias("nn.l2_normalize", DATA, (attr("eps", "float"), attr("axis", "ints", None))),

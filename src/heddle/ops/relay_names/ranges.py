@@ -188,7 +188,7 @@ def _elements() -> Rows:
                 attr("dtype", "dtype", "int32"),
             ),
             expression=_best,
-            results=lambda attrs: 2 if attrs["ret_type"] == "both" else None,
+            results=lambda call: 2 if call.attrs["ret_type"] == "both" else None,
         ),
     )
     yield (
@@ -296,7 +296,7 @@ def _sparse() -> Rows:
             DATA,
             (attr("sorted", "bool", True), attr("return_counts", "bool", False)),
             expression=_distinct,
-            results=lambda attrs: 5 if attrs["return_counts"] else 4,
+            results=lambda call: 5 if call.attrs["return_counts"] else 4,
             function=lambda data, is_sorted=True, return_counts=False: {
                 "data": data,
                 "sorted": is_sorted,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.codes import R0205
+from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import (
@@ -18,7 +18,10 @@ from heddle.ops.relay_names.rules import (
     dims_of,
     rank,
     size_vector,
+    stated,
+    whole,
 )
+from heddle.prim.nodes import constant
 from heddle.support.diagnostics import IRTypeError
 
 _AXES = (attr("axis", "ints", None), attr("keepdims", "bool", False), attr("exclude", "bool", False))
@@ -105,8 +108,16 @@ def _within(indices: Any, dim: Any, mode: str) -> Any:
 
 
 def _index_last(given: Given) -> Any:
-    """Index vectors, which Relay has along the first axis."""
-    indices = given["indices"]
+    """Index vectors, which Relay has along the first axis. How long they are is known, or `index_rank`."""
+    indices, length = given["indices"], given.get("index_rank")
+    dims = dims_of(indices)
+    known = whole(dims[0])
+    if known is None and length is None:
+        raise IRTypeError(R0205, "the first dimension of indices, which counts the axes, must be known")
+    if length is not None and known not in (None, int(length)):
+        raise IRTypeError(R0203, f"the first dimension of indices is {known}, and index_rank {length}")
+    if length is not None:
+        indices = stated(indices, [constant(int(length), "int64"), *dims[1:]])
     return call_op("permute_dims", indices, axes=[*range(1, rank(indices)), 0])
 
 

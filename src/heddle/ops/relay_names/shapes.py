@@ -8,8 +8,7 @@ import numpy as np
 
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
-from heddle.ir.attrs import Attrs
-from heddle.ir.expr import Expr
+from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import (
     DATA,
@@ -27,6 +26,7 @@ from heddle.ops.relay_names.rules import (
     stated,
     whole,
 )
+from heddle.prim.nodes import IntImm
 from heddle.support.diagnostics import IRTypeError, UsageError
 
 _LIKE = (Input("data"), Input("shape_like"))
@@ -131,9 +131,18 @@ def _sliced(place: int) -> Any:
     return lambda given: [int(item) for item in _bound_lists(given)[place]]
 
 
-def _parts(attrs: Attrs) -> int:
-    wanted = attrs["indices_or_sections"]
-    return len(wanted) + 1 if isinstance(wanted, tuple) else int(wanted)
+def _parts(call: Call) -> int | None:
+    wanted = call.attrs["indices_or_sections"]
+    if isinstance(wanted, tuple):
+        return len(wanted) + 1
+    return int(wanted) if isinstance(wanted, (int, IntImm)) else None
+
+
+def _tensors(call: Call) -> int | None:
+    """How many tensors a call takes, where its text says that."""
+    if len(call.args) == 1 and isinstance(call.args[0], Tuple):
+        return len(call.args[0].fields)
+    return len(call.args)
 
 
 def _sections(given: Given) -> Any:
@@ -359,6 +368,7 @@ def _created() -> Rows:
             (Input("data", "tensors"),),
             (attr("indexing", "str", "ij"),),
             tensors=lambda given: fields_of(given["data"]),
+            results=_tensors,
         ),
     )
 
@@ -407,7 +417,7 @@ def _ordered() -> Rows:
                 attr("dtype", "dtype", "int32"),
             ),
             largest=lambda given: not given["is_ascend"],
-            results=lambda attrs: 2 if attrs["ret_type"] == "both" else None,
+            results=lambda call: 2 if call.attrs["ret_type"] == "both" else None,
         ),
     )
 

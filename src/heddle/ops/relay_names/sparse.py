@@ -98,7 +98,7 @@ def aliases() -> Rows:
             "nn.sparse_transpose",
             rows,
             expression=_turned_rows,
-            results=lambda attrs: 3,
+            results=lambda call: 3,
             function=lambda x: compressed("sparse_", x),
         ),
     )

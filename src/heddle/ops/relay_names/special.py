@@ -315,7 +315,7 @@ def _numbers() -> Rows:
             "dft",
             (Input("re_data"), Input("im_data")),
             (attr("inverse", "bool", False),),
-            results=lambda attrs: 2,
+            results=lambda call: 2,
             x=_dft,
             indices_or_sections=lambda given: 2,
             axis=lambda given: 0,

@@ -7,13 +7,14 @@ from typing import Any
 
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, Tuple
-from heddle.ir.module import IRModule
+from heddle.ir.module import IRModule, checked_module
 from heddle.ir.op import Op
 from heddle.ir.visitor import walk_distinct
 
 
 def list_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called."""
+    """How often each operator is called. Raises: UsageError I0509 for what is no module."""
+    checked_module(mod, "list_op_freqs")
     calls = (
         node for func in mod.functions.values() for node in walk_distinct(func) if isinstance(node, Call)
     )

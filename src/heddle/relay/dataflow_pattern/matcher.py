@@ -9,12 +9,14 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, If, Tuple, TupleGetItem, Var
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
+from heddle.relay.codes import Q0101
 from heddle.relay.dataflow_pattern import patterns as p
 from heddle.relay.nodes import Let
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.placement import parts
 from heddle.relay.typed import infer_expr
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import UsageError
 
 _TYPED = (p.TypePattern, p.DataTypePattern, p.ShapePattern)
 _SWAPPED = ("add", "multiply")
@@ -29,7 +31,10 @@ def match(pattern: p.DFPattern, expr: Any) -> bool:
 
 
 def with_types(pattern: p.DFPattern, expr: Any) -> Any:
-    """The expression with its types, where the pattern asks for them."""
+    """The expression with its types, where the pattern asks for them. Raises: UsageError Q0101 for what is no
+    pattern."""
+    if not isinstance(pattern, p.DFPattern):
+        raise UsageError(Q0101, f"expected a pattern, got {type(pattern).__name__}")
     return infer_expr(expr) if any(isinstance(each, _TYPED) for each in inner(pattern)) else expr
 
 

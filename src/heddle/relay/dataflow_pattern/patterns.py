@@ -12,11 +12,14 @@ One pattern object stands for one expression throughout a match.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import wraps
+from inspect import signature
+from typing import Any, get_type_hints
 
-from heddle.relay.codes import Q0102
+from heddle.ir.pass_options import fits, type_text
+from heddle.relay.codes import Q0101, Q0102
 from heddle.relay.op import get
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.support.registry import Registry
 
 USES: Registry[Callable[..., Any]] = Registry("use of patterns")
@@ -24,7 +27,26 @@ USES: Registry[Callable[..., Any]] = Registry("use of patterns")
 
 
 class DFPattern:
-    """A pattern. Patterns are told apart by identity."""
+    """A pattern. Patterns are told apart by identity. Their parts are checked as they are made.
+
+    Raises: UsageError Q0101 for a part of another kind than the annotation's.
+    """
+
+    def __init_subclass__(cls) -> None:
+        init = vars(cls).get("__init__")
+        if init is None:
+            return
+
+        @wraps(init)
+        def checked(self: DFPattern, *args: Any, **given: Any) -> None:
+            hints = get_type_hints(init)
+            for name, value in signature(init).bind(self, *args, **given).arguments.items():
+                if name in hints and not fits(value, hints[name]):
+                    expected = type_text(hints[name])
+                    raise UsageError(Q0101, f"{cls.__name__}: {name} is {expected}, got {value!r}")
+            init(self, *args, **given)
+
+        cls.__init__ = checked  # type: ignore[assignment,method-assign]
 
     def __call__(self, *args: DFPattern) -> CallPattern:
         """A call of what this pattern fits."""

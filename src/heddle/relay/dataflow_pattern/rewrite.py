@@ -9,10 +9,11 @@ from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Function, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
+from heddle.ir.pass_options import fits
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import rebuild
 from heddle.relay.builders import without_type
-from heddle.relay.codes import Q0405
+from heddle.relay.codes import Q0101, Q0405
 from heddle.relay.dataflow_pattern import patterns as p
 from heddle.relay.dataflow_pattern.matcher import Matcher, inner, with_types
 from heddle.relay.placement import operands, parts, post_order
@@ -118,7 +119,9 @@ def rewrite(callbacks: Any, expr: Any, mod: IRModule | None = None) -> Any:
     A callback with `rewrite_once` runs once. Types are inferred where a callback or its pattern asks.
     Raises: UsageError Q0405 where 100 rounds are not enough; IRTypeError where types do not fit.
     """
-    given = [callbacks] if isinstance(callbacks, DFPatternCallback) else list(callbacks)
+    given = [callbacks] if isinstance(callbacks, DFPatternCallback) else callbacks
+    if not isinstance(given, Sequence) or not fits(given, list[DFPatternCallback]):
+        raise UsageError(Q0101, f"expected callbacks, got {type(callbacks).__name__}")
     wants_types = any(each.require_type for each in given)
     for number in range(_ROUNDS):
         before = expr

@@ -8,22 +8,14 @@ from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
+from heddle.ir.codes import I0508
+from heddle.ir.pass_options import check_options, option
 from heddle.relay.codes import Q0101
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.frozen import frozen
 
 MODES = ("global_scale", "max", "percentile", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
-_ONLY = {
-    "dtype_input": "int8",
-    "dtype_weight": "int8",
-    "nbit_activation": 32,
-    "dtype_activation": "int32",
-    "round_for_shift": True,
-    "rounding": "UPWARD",
-    "partition_conversions": "disabled",
-}
-"""Settings of which there is one value."""
 
 
 class QAnnotateKind(IntEnum):
@@ -43,6 +35,11 @@ def kind2str(kind: int) -> str:
     return known[kind]
 
 
+def _only(value: Any) -> Any:
+    """A setting of which there is one value."""
+    return option(value, one_of=(value,))
+
+
 @frozen
 class QConfig:
     """Settings of `quantize`; a context in which they hold.
@@ -60,37 +57,31 @@ class QConfig:
     each: factors are bytes, products are rescaled as floats and conversions stay where they are.
     """
 
-    nbit_input: int = 8
-    nbit_weight: int = 8
-    nbit_activation: int = 32
-    dtype_input: str = "int8"
-    dtype_weight: str = "int8"
-    dtype_activation: str = "int32"
-    calibrate_mode: str = "global_scale"
+    nbit_input: int = option(8, one_of=range(2, 9))
+    nbit_weight: int = option(8, one_of=range(2, 9))
+    nbit_activation: int = _only(32)
+    dtype_input: str = _only("int8")
+    dtype_weight: str = _only("int8")
+    dtype_activation: str = _only("int32")
+    calibrate_mode: str = option("global_scale", one_of=MODES)
     global_scale: float = 8.0
-    weight_scale: str = "power2"
+    weight_scale: str = option("power2", one_of=WEIGHT_SCALES)
     skip_dense_layer: bool = True
     skip_conv_layers: Sequence[int] | None = (0,)
     do_simulation: bool = False
     debug_enabled_ops: Sequence[str] | None = None
-    round_for_shift: bool = True
-    rounding: str = "UPWARD"
-    calibrate_chunk_by: int = -1
-    partition_conversions: str = "disabled"
+    round_for_shift: bool = _only(True)
+    rounding: str = _only("UPWARD")
+    calibrate_chunk_by: int = option(-1, at_least=-1)
+    partition_conversions: str = _only("disabled")
     _tokens: list[Token[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        """Raises: UsageError Q0101."""
-        for what, words in (("calibrate_mode", MODES), ("weight_scale", WEIGHT_SCALES)):
-            if getattr(self, what) not in words:
-                given = getattr(self, what)
-                raise UsageError(Q0101, f"{what} is one of {', '.join(words)}, got {given!r}")
-        for what in ("nbit_input", "nbit_weight"):
-            if not 2 <= getattr(self, what) <= 8:
-                raise UsageError(Q0101, f"{what} is 2 to 8, got {getattr(self, what)}")
-        for what, only in _ONLY.items():
-            if getattr(self, what) != only:
-                raise UsageError(Q0101, f"{what} is {only!r} here, got {getattr(self, what)!r}")
+        """Raises: UsageError I0508 for a value of another type or out of bounds."""
+        check_options(self, "qconfig")
+        if not 0 < self.global_scale < float("inf"):
+            message = f"option 'global_scale' of qconfig: expected a positive number, got {self.global_scale}"
+            raise UsageError(I0508, message)
 
     def get_nbit_by_kind(self, kind: int) -> int:
         """The bits of tensors of a kind. Raises: UsageError Q0101 for one that has none."""
@@ -128,7 +119,8 @@ def current_qconfig() -> QConfig:
 
 
 def qconfig(**kwargs: Any) -> QConfig:
-    """Settings, those that are not given by default: `with qconfig(...):`. Raises: UsageError Q0101."""
+    """Settings, those that are not given by default: `with qconfig(...):`. Raises: UsageError
+    Q0101 for an unknown setting, I0508 for a wrong value."""
     known = [name for name in QConfig.__dataclass_fields__ if not name.startswith("_")]
     for name in kwargs:
         if name not in known:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from heddle.ir.expr import Call, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
+from heddle.ir.node import map_children
 from heddle.ir.type_data import Constructor, TypeCall
 from heddle.ir.types import FuncType
+from heddle.relay.nodes import PatternConstructor
 from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
+from heddle.relay.unify import with_own_variables
 from heddle.support.frozen import frozen
 
 
@@ -41,13 +44,14 @@ class EtaExpand(TypedPass):
             return func
 
         def change(old: Any, new: Any) -> Any:
-            if isinstance(old, (GlobalVar, Constructor)) and old in wrappers:
-                return wrappers[old]
-            if isinstance(new, Call) and isinstance(old.op, (GlobalVar, Constructor)):
-                return (
-                    new if new.op is old.op else Call(old.op, new.args, new.attrs, new.ty_args, span=new.span)
-                )
-            return new
+            if isinstance(new, PatternConstructor):
+                return new
+            callee = new.op if isinstance(new, Call) else None
+
+            def of(child: Any) -> Any:
+                return wrappers.get(child, child) if _is_name(child) and child is not callee else child
+
+            return map_children(new, of)
 
         return rewrite_nodes(func, change)
 
@@ -55,6 +59,10 @@ class EtaExpand(TypedPass):
         if isinstance(expr, Constructor):
             return self.expand_constructor
         return isinstance(expr, GlobalVar) and self.expand_global_var
+
+
+def _is_name(node: Any) -> bool:
+    return isinstance(node, (GlobalVar, Constructor))
 
 
 def wrapper(callee: Any, mod: IRModule) -> Function:
@@ -66,5 +74,6 @@ def wrapper(callee: Any, mod: IRModule) -> Function:
         definition = mod.type_definitions[callee.belong_to]
         result = TypeCall(definition.header, tuple(definition.type_vars))
         ty = FuncType(tuple(callee.inputs), result, True, tuple(definition.type_vars))
+    ty = cast(FuncType, with_own_variables(ty))  # the function may stand in what it wraps
     params = tuple(Var(f"eta{place}", each, dialect="relay") for place, each in enumerate(ty.params or ()))
     return Function(params, Call(callee, params), ty.ret, type_params=ty.type_params, dialect="relay")

@@ -72,7 +72,8 @@ class _Lifter:
         def change(old: Any, new: Any) -> Any:
             if not isinstance(new, Function) or old is func or new.attrs.get("Primitive"):
                 return without_type(new) if new is not old and isinstance(new, Expr) else new
-            return new if free_type_vars(new) else self._lift(old, new, names.get(id(old)))
+            needs = free_type_vars(new) or any(free_type_vars(var.ty) for var in free_vars(new) if var.ty)
+            return new if needs else self._lift(old, new, names.get(id(old)))
 
         made: Function = rebuild(func, change)
         return made

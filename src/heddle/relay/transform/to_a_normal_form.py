@@ -15,6 +15,7 @@ from heddle.ir.type_data import Constructor
 from heddle.relay.builders import without_type
 from heddle.relay.nodes import Clause, Let
 from heddle.relay.placement import Placement, Scope, parts, with_own_recursions
+from heddle.relay.typed import infer_module
 from heddle.support.frozen import frozen
 from heddle.support.trampoline import Recursion, run
 
@@ -34,7 +35,7 @@ class ToANormalForm(Pass):
 
     Variables, globals, constants, operators, constructors and functions with the attribute `Primitive` stand
     where they are used. Lets where a value is expected move out. Values are computed in the order of before.
-    A function that has this form stays the same object; the others have no types until inference.
+    A function that has this form stays the same object.
     """
 
     opt_level = 1
@@ -45,7 +46,7 @@ class ToANormalForm(Pass):
             for var, func in mod.functions.items()
         }
         same = all(made[var] is func for var, func in mod.functions.items())
-        return mod if same else mod.with_functions(made)
+        return mod if same else infer_module(mod.with_functions(made))
 
 
 def ToANormalFormExpr(e: Any) -> Any:

@@ -14,7 +14,7 @@ from heddle.runtime.tensor import Tensor, empty
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import TrapIndexError
 from heddle.vm.codes import V0803
-from heddle.vm.graph.inputs import StaticExecutor
+from heddle.vm.graph.inputs import StaticExecutor, given_out
 from heddle.vm.graph.module import StaticModule, one_device
 from heddle.vm.graph.trace import InputPlan
 from heddle.vm.relax import VirtualMachine
@@ -79,7 +79,7 @@ class AotExecutor(StaticExecutor):
                 help=None if self._outputs else "call run first",
             )
         found = self._outputs[index]
-        return found if out is None else out.copyfrom(found)
+        return given_out(found, out)
 
 
 class AotModule(StaticModule):

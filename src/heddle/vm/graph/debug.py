@@ -17,6 +17,7 @@ from heddle.support.diagnostics import MissingNameError, TrapIndexError, UsageEr
 from heddle.support.files import write_bytes
 from heddle.vm.codes import V0303, V0803
 from heddle.vm.graph.executor import GraphExecutor
+from heddle.vm.graph.inputs import given_out
 from heddle.vm.graph.module import GraphModule, as_graph, one_device
 from heddle.vm.graph.nodes import Graph
 
@@ -60,7 +61,7 @@ class GraphDebugExecutor(GraphExecutor):
         number = self.node_number(node)
         self.run_to(number)
         found = self._result(number)
-        return found.to_device(self.device) if out is None else out.copyfrom(found)
+        return found.to_device(self.device) if out is None else given_out(found, out)
 
     def run_individual_node(self, node: int | str, plan: TimingPlan) -> BenchmarkResult:
         """Time one node on the present contents of its inputs. Raises: as `node_number` and `run`."""

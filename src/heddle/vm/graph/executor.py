@@ -25,7 +25,7 @@ from heddle.support.diagnostics import FormatError, TrapIndexError, UsageError
 from heddle.systems.types import ctype_of
 from heddle.vm.callables import UnresolvedFunctionError
 from heddle.vm.codes import V0301, V0311, V0802, V0803, V0804
-from heddle.vm.graph.inputs import StaticExecutor
+from heddle.vm.graph.inputs import StaticExecutor, given_out
 from heddle.vm.graph.nodes import COPY, RESHAPE, Graph, GraphNode
 
 _Value, _Call = ctype_of(abi.Value), ctype_of(abi.GraphCall)
@@ -307,9 +307,9 @@ class GraphExecutor(StaticExecutor):
     # Results
 
     def _head(self, index: int) -> tuple[int, int]:
-        if not 0 <= index < len(self.graph.heads):
+        if not isinstance(index, int) or not 0 <= index < len(self.graph.heads):
             raise TrapIndexError(
-                V0803, f"the graph has {len(self.graph.heads)} outputs, and no number {index}"
+                V0803, f"the graph has {len(self.graph.heads)} outputs, and no number {index!r}"
             )
         return self.graph.heads[index]
 
@@ -321,7 +321,7 @@ class GraphExecutor(StaticExecutor):
         """
         node, result = self._head(index)
         found = self._result(node, result)
-        return found if out is None else out.copyfrom(found)
+        return given_out(found, out)
 
     def get_output_name(self, index: int) -> str:
         """Return the name of the node that computes an output. Raises: TrapIndexError V0803."""

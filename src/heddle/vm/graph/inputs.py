@@ -9,8 +9,20 @@ from typing import Any, ClassVar
 
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.support.diagnostics import Trap, TrapIndexError, did_you_mean
-from heddle.vm.codes import V0803
+from heddle.support.diagnostics import Trap, TrapIndexError, UsageError, did_you_mean
+from heddle.vm.codes import V0803, V0804
+
+
+def given_out(found: Tensor, out: Any) -> Tensor:
+    """What `get_output` gives: the value, or `out` with a copy of it. Raises: UsageError V0804 for an `out`
+    that is no tensor; the errors of `Tensor.copyfrom`."""
+    if out is None:
+        return found
+    if not isinstance(out, Tensor):
+        raise UsageError(
+            V0804, f"out is a tensor, got {type(out).__name__}", help="empty(shape, dtype) makes one"
+        )
+    return out.copyfrom(found)
 
 
 class StaticExecutor(Module):

@@ -12,6 +12,7 @@ from heddle.runtime.timing import BENCHMARK_OPTIONS, Benchmarked, BenchmarkResul
 from heddle.support.diagnostics import UsageError
 from heddle.vm.codes import V0303
 from heddle.vm.graph.executor import GraphExecutor
+from heddle.vm.graph.inputs import given_out
 from heddle.vm.graph.nodes import Graph, graph_from_json
 
 
@@ -55,7 +56,7 @@ class StaticModule(Benchmarked):
     def get_input(self, index: int | str, out: Tensor | None = None) -> Tensor:
         """Return an input. If `out` is given, copy the input there. Raises: Trap V0803."""
         found: Tensor = self.module.get_input(index)
-        return found if out is None else out.copyfrom(found)
+        return given_out(found, out)
 
     def get_input_index(self, name: str) -> int:
         """Return the number of the input `name`; -1 if there is none."""
