@@ -215,7 +215,9 @@ def _check_kind(spec: TensorSpec, array: Array) -> list[Diagnostic]:
     """Findings about an array's element type and number of dimensions."""
     findings = []
     if spec.kind != "tensor":
-        findings.append(Diagnostic(D0203, f"input {spec.name!r} is a {spec.kind}, not a tensor"))
+        findings.append(
+            Diagnostic(D0203, f"input {spec.name!r} is of type {spec.kind}, no tensor", help=_FROM_PYTHON)
+        )
     if spec.dtype is not None and array.dtype != DataType(spec.dtype).numpy():
         findings.append(
             Diagnostic(
@@ -256,12 +258,15 @@ def _dim_text(dim: Dim, value: int) -> str:
     return str(value) if isinstance(dim, int) else f"{dim} = {value}"
 
 
+_FROM_PYTHON = "files hold tensors alone: call the program from Python, where it takes values of all types"
+
+
 def _made_up(spec: TensorSpec, known: Dimensions, rng: np.random.Generator) -> Array:
     if spec.kind != "tensor" or spec.shape is None or spec.dtype is None:
         raise UsageError(
             D0204,
             f"input {spec.name!r} of type {spec.text()} cannot be made up",
-            help=f"--input {spec.name}=FILE.npy gives it",
+            help=f"--input {spec.name}=FILE.npy gives it" if spec.kind == "tensor" else _FROM_PYTHON,
         )
     sizes = [evaluate_dim(dim, known.values) for dim in spec.shape]
     shape = tuple(size for size in sizes if size is not None)
