@@ -11,6 +11,7 @@ import numpy as np
 
 import heddle
 from heddle import relay
+from heddle.driver.relay_pipeline import PipelineConfig, build
 from heddle.runtime import DataType, Module, Shape, VariantsModule, register_global_func, tensor
 from heddle.runtime.function import find_global_func
 from heddle.runtime.processor import this_processor
@@ -224,6 +225,21 @@ def _relay(text: str) -> Executable:
     return relay.vm.compile(relay.parse('#[version = "0.0.5"]\n' + text, "fuzz", mod))
 
 
+def pipeline() -> Module:
+    """Two graphs and how they are connected."""
+    stages = [
+        relay.parse(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(3, 4), float32]) {{ {body} }}')
+        for body in ("(tanh(%x), %x + 1f)", "nn.relu(%x)")
+    ]
+    config = PipelineConfig()
+    first, second = (config[stage] for stage in stages)
+    config["input"]["x"].connect(first["input"]["x"])
+    first["output"][1].connect(second["input"]["x"])
+    config["param_group"]["p"].connect(second["param"])
+    second["output"][0].connect(config["output"][0])
+    return build(config)
+
+
 RELAY_MODELS = {
     "relay data": lambda: _relay(_PRELUDE),
     "relay sizes": lambda: _relay(_SIZES),
@@ -235,6 +251,7 @@ MODELS = {
     "memory": memory,
     "caches": caches,
     "variants": variants,
+    "pipeline": pipeline,
     **RELAY_MODELS,
 }
 

@@ -14,6 +14,8 @@ import pytest
 import heddle
 from heddle import relay
 from heddle.driver.relay_pipeline import PipelineConfig, build, export_library
+from heddle.runtime.artefact import section_table
+from heddle.runtime.artefact_file import write_artefact
 from heddle.runtime.module import load_module
 from heddle.support.diagnostics import FormatError, HeddleError, Trap, UsageError
 from heddle.vm.graph.pipeline import PipelineExecutorFactoryModule, PipelineModule
@@ -326,3 +328,12 @@ def test_connections_as_text() -> None:
     lines = str(config).splitlines()
     assert lines[0] == "input(x) -> mod0.input(a)" and "mod1.output(0) -> mod2.input(d)" in lines
     assert len(lines) == 7
+
+
+def test_devices_of_a_damaged_file(factory: PipelineExecutorFactoryModule, tmp_path: Path) -> None:
+    path = Path(export_library(factory, tmp_path))
+    sections = {name: bytes(part.data) for name, part in section_table(memoryview(path.read_bytes())).items()}
+    (name,) = (name for name, data in sections.items() if b"cpu:0" in data and b"stages" in data)
+    write_artefact(path, {**sections, name: sections[name].replace(b"cpu:0", b"cpx:0")})
+    with pytest.raises(FormatError, match=r"V0805.*unknown device"):
+        load_module(path)

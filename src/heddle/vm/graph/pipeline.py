@@ -90,7 +90,12 @@ def _load(sections: Mapping[str, Section]) -> PipelineExecutorFactoryModule:
         raise FormatError(V0805, f"there are {wiring.stages} stages, and {count} names")
     rows = [(head.text(), head.text()) for _ in range(count)]
     head.done()
-    devices = [as_device(text) for _, text in rows]
+    try:
+        devices = [as_device(text) for _, text in rows]
+    except UsageError as error:
+        raise FormatError(
+            V0805, f"a stage is on an unknown device: {error.diagnostics[0].message}"
+        ) from error
     return PipelineExecutorFactoryModule((), devices, [name for name, _ in rows], wiring)
 
 

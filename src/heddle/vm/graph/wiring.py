@@ -17,7 +17,7 @@ from heddle.support.diagnostics import FormatError
 from heddle.support.frozen import frozen
 from heddle.vm.codes import V0805
 
-MOST_STAGES = 10_000
+MOST_STAGES = 256
 """How many stages a pipeline from a file may have; each is a thread."""
 
 Result = tuple[int, int]
