@@ -54,14 +54,14 @@ I0310 = declare_code(
     "`x[i]` chooses a field of a tuple by a number that is less than the number of fields.",
 )
 I0311 = declare_code("I0311", "not a type", 'A type was expected, such as `R.Tensor((n, 4), "float32")`.')
-I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
-I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
 I0312 = declare_code(
     "I0312",
     "wrong value in a node",
     "Each field of a node takes values of one class: an expression, a type, a variable, a name. Convert "
     "numbers and arrays to constants first.",
 )
+I0401 = declare_code("I0401", "unknown operator", "No operator of this name is declared.")
+I0402 = declare_code("I0402", "unknown attribute", "The operator or node has no attribute of this name.")
 I0501 = declare_code(
     "I0501",
     "a pass failed",
