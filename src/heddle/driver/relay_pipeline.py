@@ -24,6 +24,7 @@ from heddle.ir.types import TupleType, Type
 from heddle.relay.text_values import type_text
 from heddle.relay.transform.infer_type import InferType
 from heddle.runtime.device import Device, cpu
+from heddle.runtime.module import Module
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.vm.graph.pipeline import PipelineExecutorFactoryModule
 from heddle.vm.graph.wiring import Wiring
@@ -147,14 +148,24 @@ class PipelineStage:
 
     def __getitem__(self, key: str) -> Interfaces:
         """Raises: UsageError D0110 for another name than input, output and param."""
-        if key not in self._interfaces:
+        if not isinstance(key, str) or key not in self._interfaces:
             help = did_you_mean(str(key), self._interfaces)
             raise UsageError(D0110, f"expected 'input', 'output' or 'param', got {key!r}", help=help)
         return self._interfaces[key]
 
+    def check(self, number: int) -> None:
+        """Raises: UsageError D0110 for a setting of another kind."""
+        for name, kind in (("dev", Device), ("mod_name", str), ("cpu_affinity", str)):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                expected, given = kind.__name__, type(value).__name__
+                raise UsageError(D0110, f"{name} of stage {number}: expected {expected}, got {given}")
+        if self.build_func is not None and not callable(self.build_func):
+            raise UsageError(D0110, f"build_func of stage {number} cannot be called")
+
     def processors(self) -> tuple[int, ...]:
         """The numbers in `cpu_affinity`. Raises: UsageError D0110 for another text."""
-        items = [item.strip() for item in self.cpu_affinity.split(",")] if self.cpu_affinity else []
+        items = [item.strip() for item in str(self.cpu_affinity).split(",")] if self.cpu_affinity else []
         if not all(item.isdecimal() for item in items):
             raise UsageError(D0110, f"cpu_affinity lists processors, as in '0,1', got {self.cpu_affinity!r}")
         return tuple(map(int, items))
@@ -172,6 +183,8 @@ class Interfaces:
     def __getitem__(self, key: str | int) -> Interface:
         """Raises: UsageError D0110 for an input or output that a stage has not."""
         name = str(key)
+        if self.kind == "output" and name.isdecimal():
+            name = str(int(name))
         if self.types is not None and name not in self.types:
             help = did_you_mean(name, self.types)
             raise UsageError(D0110, f"the stage has no {self.kind} {key!r}", help=help)
@@ -258,6 +271,8 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
     Raises: UsageError D0110 for outputs that are not numbered from 0 on, and inputs of stages without a
     source; as `relay.build`.
     """
+    if not isinstance(pipe_configs, PipelineConfig):
+        raise UsageError(D0110, f"expected a PipelineConfig, got {type(pipe_configs).__name__}")
     wiring = pipe_configs.wiring()
     stages = pipe_configs.ordered()
     targets, set_later = set(wiring.targets()), {number for _, number in wiring.params}
@@ -266,16 +281,18 @@ def build(pipe_configs: PipelineConfig) -> PipelineExecutorFactoryModule:
         for name in (param.name_hint for param in stage.mod["main"].params):
             if (number, name) not in targets and name not in (stage.params or {}) and number not in set_later:
                 raise UsageError(D0110, f"input {name!r} of stage {number} has no source")
+        stage.check(number)
         function = stage.build_func or build_program
-        made.append(
-            function(
-                stage.mod,
-                stage.target,
-                params=stage.params,
-                target_host=stage.target_host,
-                mod_name=stage.mod_name,
-            )
+        built = function(
+            stage.mod,
+            stage.target,
+            params=stage.params,
+            target_host=stage.target_host,
+            mod_name=stage.mod_name,
         )
+        if not isinstance(built, Module):
+            raise UsageError(D0110, f"build_func of stage {number} gave a {type(built).__name__}, no module")
+        made.append(built)
     return PipelineExecutorFactoryModule(
         made, [stage.dev for stage in stages], [stage.mod_name for stage in stages], wiring
     )

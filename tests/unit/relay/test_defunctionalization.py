@@ -151,6 +151,12 @@ def test_the_work_is_linear_in_generic_functions() -> None:
         "def @f[A](%k: int32, %x: A) -> int32 { if (%k == 0) { 0 } else { @f(%k - 1, (%x,)) } } "
         + MAIN
         + "{ @f(%n, 1) }",
+        "def @ap(%t: (fn(Tensor[(?), int32]) -> Tensor[(?), int32], int32)) -> Tensor[(?), int32] "
+        '{ let %g = %t.0; %g(full(2, shape=[4], dtype="int32")) } '
+        "def @main(%n: int32) { @ap((fn (%y: Tensor[(4), int32]) -> Tensor[(4), int32] { %y + %n }, 1)) }",
+        "def @main(%n: int32) -> int32 { let %r = ref(fn (%x: Tensor[(?), int32]) -> int32 { 1 }); "
+        "let %u = ref_write(%r, fn (%x: Tensor[(3), int32]) -> int32 { %n }); let %g = ref_read(%r); "
+        '%g(full(%n, shape=[3], dtype="int32")) }',
         "type Nest[A] { End(fn(A) -> int32), More(A, Nest[(A, A)]) } "
         + MAIN
         + "{ match (End(fn (%x: int32) -> int32 { %x })) { End(%f) => %f(%n), More(%x, _) => %x } }",

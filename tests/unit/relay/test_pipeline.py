@@ -294,6 +294,8 @@ BAD: list[tuple[str, Callable[[PipelineConfig, Any, Any], Any]]] = [
     ("expected", lambda c, a, b: c["input"]["x"].connect(3)),
     ("same pipeline", lambda c, a, b: c["input"]["x"].connect(PipelineConfig()[a]["input"]["a"])),
     ("outputs are numbered from 0", lambda c, a, b: build(c)),
+    ("expected a PipelineConfig", lambda c, a, b: build(None)),
+    ("expected", lambda c, a, b: c[a][[]]),
 ]
 
 
@@ -302,6 +304,58 @@ def test_connections_that_are_refused(message: str, act: Callable[..., Any]) -> 
     first, second, _ = _stages()
     with pytest.raises(UsageError, match=rf"D0110(.|\n)*({message})"):
         act(PipelineConfig(), first, second)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("dev", "cpu"),
+        ("mod_name", 3),
+        ("cpu_affinity", 0),
+        ("build_func", 3),
+        ("build_func", lambda *a, **k: 1),
+    ],
+)
+def test_settings_of_stages_are_checked(name: str, value: Any) -> None:
+    config, (first, *_) = _connected({"w": floats(4, 3)})
+    setattr(config[first], name, value)
+    with pytest.raises(UsageError, match=rf"D0110.*{name} of stage 0"):
+        build(config)
+
+
+def test_an_output_has_one_number_and_one_source() -> None:
+    config, (_, second, third) = _connected()
+    with pytest.raises(UsageError, match=r"D0110.*source already"):
+        config[second]["output"][0].connect(config["output"]["00"])
+    assert config[third]["output"]["0"].name == "0"
+
+
+def test_an_interrupted_wait_loses_nothing(factory: PipelineExecutorFactoryModule) -> None:
+    module = PipelineModule(factory)
+    module.set_params("weights", {"w": np.ones((4, 3), "float32")})
+    for value in (1, 2):
+        for name in ("x", "y"):
+            module.set_input(name, np.full((4, 3), value, "float32"))
+        module.run()
+    second = module._results[1]
+
+    class Interrupted:
+        def get(self) -> Any:
+            module._results[1] = second
+            raise KeyboardInterrupt
+
+    module._results[1] = Interrupted()  # type: ignore[call-overload]
+    with pytest.raises(KeyboardInterrupt):
+        module.get_output()
+    for value in (1, 2):
+        _check(module.get_output()[1:], [np.full((4, 3), value**2)])
+
+
+def test_what_is_no_pipeline(factory: PipelineExecutorFactoryModule) -> None:
+    with pytest.raises(UsageError, match=r"V0805.*NoneType"):
+        PipelineModule(None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"V0803.*0"):
+        PipelineModule(factory).set_input(0, np.ones((4, 3)))  # type: ignore[arg-type]
 
 
 def test_types_sources_and_cycles_are_checked() -> None:

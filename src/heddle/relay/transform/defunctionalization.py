@@ -23,9 +23,9 @@ from heddle.relay.nodes import Clause, Let, Match, PatternConstructor, PatternTu
 from heddle.relay.text_values import type_text
 from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
-from heddle.relay.typed import infer_expr
+from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.unify import instantiate, replace_type_vars, types_of_instance
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.support.names import NameSupply
 from heddle.support.trampoline import Recursion, run
 
@@ -53,9 +53,11 @@ def Defunctionalization(func: Any, mod: IRModule) -> Function:
     no type parameters and takes and gives no functions. The functions and data types that it uses come into
     `mod` beside the old ones, generic functions once for each types that they are called with.
 
-    Raises: UsageError Q0503 for another function, for generic functions that nobody says the types of, and
-    where these would have no end; `mod` is then as it was.
+    Raises: UsageError Q0503 for another function, for generic functions that nobody says the types of, where
+    these would have no end, and where functions of one type but for its sizes meet in a tuple, reference or
+    data type; IRTypeError where types do not fit. `mod` is then as it was.
     """
+    infer_module(mod)
     typed = infer_expr(mod[func] if isinstance(func, GlobalVar) else func, mod)
     program = _Program(mod)
     if not isinstance(typed, Function):
@@ -65,9 +67,18 @@ def Defunctionalization(func: Any, mod: IRModule) -> Function:
         message = "a function of the outside is generic, or takes or gives functions"
         raise UsageError(Q0503, message, span=typed.span)
     made = program.finish(typed)
-    for name, item in {**program.definitions(), **program.functions}.items():
+    added = {**program.definitions(), **program.functions}
+    whole = mod.clone()
+    for name, item in added.items():
+        whole[name] = item  # type: ignore[assignment]
+    try:
+        found: Function = infer_expr(made, whole)
+        infer_module(whole)
+    except IRTypeError as error:
+        message = "functions of several types that differ in sizes are in one tuple, reference or data type"
+        raise UsageError(Q0503, message, span=typed.span) from error
+    for name, item in added.items():
         mod[name] = item  # type: ignore[assignment]
-    found: Function = infer_expr(made, mod)
     return found
 
 

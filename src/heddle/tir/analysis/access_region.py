@@ -189,16 +189,18 @@ def access_regions(stmt: Stmt) -> tuple[tuple[BufferRegion, ...], tuple[BufferRe
 def block_access_regions(block: SBlock) -> tuple[tuple[BufferRegion, ...], tuple[BufferRegion, ...]]:
     """Return the regions that one run of a block reads and writes, in terms of its iteration variables.
 
-    The update of a reduction also reads what it writes; this read is omitted if `init` writes it first. Other
-    reads of the same buffer are included.
+    The update of a reduction also reads what it writes; this read is omitted if `init` writes it first, and
+    does not read it. Other reads of the same buffer are included.
     """
     collector = AccessRegions()
     collector._local.update(block.alloc_buffers)
+    first: set[Buffer] = set()
     if block.init is not None:
         collector.visit(block.init)
+        first = set(collector.writes) - set(collector.reads)
     collector.visit(block.body)
     reads, writes = collector.regions(collector.reads), collector.regions(collector.writes)
-    own = {region.buffer: region for region in writes} if block.init is not None else {}
+    own = {region.buffer: region for region in writes if region.buffer in first}
     matched = {match.buffer: match.source for match in block.match_buffers}
     reads = tuple(
         matched.get(r.buffer, r)

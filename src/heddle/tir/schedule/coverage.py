@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from heddle.arith import Analyzer
+from heddle.arith import Analyzer, IntervalSet
 from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.arith.iters.iter_nodes import IterSumExpr
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Min, PrimExpr, Range, Var, constant, is_const_int
+from heddle.prim.nodes import (
+    Add,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    PrimExpr,
+    Range,
+    Sub,
+    Var,
+    constant,
+    is_const_int,
+)
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.nodes import Buffer, BufferLoad, For, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import Place, analyzer_at, conditions_on_axes
@@ -50,6 +62,71 @@ def reaches_all(place: Place, values: Sequence[PrimExpr], sizes: Sequence[PrimEx
     return found is not None and all(
         _is_all_below(digit, size, analyzer) for digit, size in zip(found, sizes, strict=True)
     )
+
+
+def leaves_out(place: Place) -> bool:
+    """Whether a block is known to run at some points of its axes alone, those left aside where its conditions
+    do not hold: axes that go on by more than one, end early or go together. A tile that overlaps the one
+    before counts as a step to where that ends."""
+    realize: SBlockRealize = place.stmt
+    loops, analyzer = place.loops(), analyzer_at(place)
+    longest = {loop.loop_var: _longest(loop, loops, analyzer) for loop in loops}
+    extents = {loop.loop_var: loop.extent for loop in loops} | {
+        var: extent for var, extent in longest.items() if extent is not None
+    }
+    seen: set[Var] = set()
+    for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
+        names = {var for var in free_vars(value) if var in extents and not is_const_int(extents[var], 1)}
+        if names & seen:
+            values = [each.var - each.dom.min for each in realize.block.iter_vars]
+            return not reaches_all(place, values, [each.dom.extent for each in realize.block.iter_vars])
+        seen |= names
+        step = _step(value, extents, analyzer)
+        ranges = {
+            loop.loop_var: IntervalSet(loop.min, loop.min + extents[loop.loop_var] - 1) for loop in loops
+        }
+        reached = analyzer.int_set(value, ranges)
+        ends = reached.min_value, reached.max_value
+        if not all(isinstance(end, PrimExpr) for end in ends):
+            return True
+        begins_late = analyzer.can_prove(ends[0] > axis.dom.min)
+        if begins_late or analyzer.can_prove(ends[1] < axis.dom.end - 1) or (step is not None and step > 1):
+            return True
+    return False
+
+
+def _step(value: PrimExpr, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) -> int | None:
+    """By how much an expression goes on at most, from one value that it takes to the next; None where that is
+    not known."""
+    if not {var for var in free_vars(value) if var in extents}:
+        return 1
+    if isinstance(value, Var):
+        return 1
+    if isinstance(value, Mul) and isinstance(value.b, IntImm):
+        step = _step(value.a, extents, analyzer)
+        return None if step is None else step * abs(value.b.value)
+    if isinstance(value, (Min, Max)):
+        steps = [_step(each, extents, analyzer) for each in (value.a, value.b)]
+        known = [step for step in steps if step is not None]
+        return max(known) if len(known) == len(steps) else None
+    if isinstance(value, (Add, Sub)):
+        a, b = _step(value.a, extents, analyzer), _step(value.b, extents, analyzer)
+        if a is None or b is None:
+            return None
+        for coarse, fine, part in ((a, b, value.b), (b, a, value.a)):
+            if fine == 1 and _is_as_wide(part, coarse, extents, analyzer):
+                return 1
+        return max(a, b)
+    return None
+
+
+def _is_as_wide(value: PrimExpr, width: int, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) -> bool:
+    """Whether an expression takes values over at least such a width."""
+    ranges = {var: IntervalSet(constant(0, var.dtype), size - 1) for var, size in extents.items()}
+    span = analyzer.int_set(value, ranges)
+    low, high = span.min_value, span.max_value
+    is_bounded = isinstance(low, PrimExpr) and isinstance(high, PrimExpr)
+    return is_bounded and analyzer.can_prove(high - low + 1 >= width)
 
 
 def stores_all(realize: SBlockRealize, buffer: Buffer) -> bool:

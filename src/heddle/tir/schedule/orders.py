@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
+from heddle.ir.visitor import walk
 from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.blocks import blocks_below, walk_stmts
 from heddle.tir.analysis.commuting import commutes
-from heddle.tir.nodes import For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt
+from heddle.tir.nodes import BufferLoad, For, IterType, PrimFunc, SBlock, SBlockRealize, Stmt
 from heddle.tir.schedule.independence import is_unit, keeps_contract, shared_by_iterations
 from heddle.tir.schedule.tree import Place, replace_stmt
 
@@ -88,7 +89,10 @@ def changes_when_repeated(body: Stmt) -> SBlock | None:
         is_again = block.init is not None and reduction_variables(realize) <= inside
         found = [r for r in block.reads if r.buffer in written]
         if is_again:
-            found = [r for r in found if not any(structural_equal(r, w) for w in block.writes)]
+            kept = {node.buffer for node in walk(block.init) if isinstance(node, BufferLoad)}  # type: ignore[arg-type]
+            found = [
+                r for r in found if r.buffer in kept or not any(structural_equal(r, w) for w in block.writes)
+            ]
         if found or (block.init is not None and not is_again):
             return block
     return None

@@ -150,7 +150,10 @@ class PipelineModule:
     """
 
     def __init__(self, module: PipelineExecutorFactoryModule) -> None:
-        """Raises: FormatError V0805 for stages that do not fit their connections; the errors of executors."""
+        """Raises: UsageError V0805 for what is no pipeline; FormatError V0805 for stages that do not fit
+        their connections; the errors of executors."""
+        if not isinstance(module, PipelineExecutorFactoryModule):
+            raise UsageError(V0805, f"expected a pipeline that was built, got {type(module).__name__}")
         self._wiring = module.wiring
         self._executors = module.executors()
         self._inputs: dict[str, Tensor] = {}
@@ -190,7 +193,7 @@ class PipelineModule:
             self._results.append(queue.Queue())
             stages[source].targets.append((result, self._results[-1]))
         self._stages, self._owner = stages, os.getpid()
-        self._taken = self._begun
+        self._taken, self._found = self._begun, list[Any]()
         turns = [stage.turns for stage in stages]
         weakref.finalize(self, _end, turns)
         for number, stage in enumerate(stages):
@@ -255,10 +258,12 @@ class PipelineModule:
             if not synchronize:
                 return []
             raise UsageError(V0806, "the results of all runs are taken", help="call run first")
-        if not synchronize and any(result.empty() for result in self._results):
+        if not synchronize and any(result.empty() for result in self._results[len(self._found) :]):
             return []
+        while len(self._found) < len(self._results):  # an interruption leaves what is there to the next call
+            self._found.append(self._results[len(self._found)].get())
+        found, self._found = self._found, []
         self._taken += 1
-        found = [result.get() for result in self._results]
         for value in found:
             if isinstance(value, _Failure):
                 raise value.error
@@ -284,7 +289,7 @@ class PipelineModule:
         """The stage that a group of parameters is for. Raises: UsageError V0803."""
         known = dict(self._wiring.params)
         if name not in known:
-            raise UsageError(V0803, f"no group of parameters {name!r}", help=did_you_mean(name, known))
+            raise UsageError(V0803, f"no group of parameters {name!r}", help=did_you_mean(str(name), known))
         return known[name]
 
     def _entry(self, key: str) -> tuple[int, str]:
@@ -292,7 +297,7 @@ class PipelineModule:
             if outside == key:
                 return number, name
         known = [outside for outside, *_ in self._wiring.inputs]
-        raise UsageError(V0803, f"the pipeline has no input {key!r}", help=did_you_mean(key, known))
+        raise UsageError(V0803, f"the pipeline has no input {key!r}", help=did_you_mean(str(key), known))
 
 
 def _end(turns: Sequence[queue.SimpleQueue[Any]]) -> None:

@@ -13,7 +13,7 @@ from heddle.prim.nodes import LT, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import conjuncts
 from heddle.prim.substitute import free_vars, substitute
-from heddle.tir.analysis.access_region import with_access_regions
+from heddle.tir.analysis.access_region import block_access_regions, with_access_regions
 from heddle.tir.analysis.blocks import blocks_below
 from heddle.tir.codes import T0414
 from heddle.tir.fresh_definitions import with_fresh_definitions
@@ -62,6 +62,7 @@ def blockize(func: PrimFunc, loop_var: Var, preserve_unit_iters: bool = True) ->
     loops, realize = sole_block(func, place.stmt, T0414)
     if realize.block.match_buffers:
         raise ScheduleError(T0414, "the block matches regions of buffers", func, realize.block)
+    _check_begins_anywhere(func, realize.block)
     if any(is_const_int(loop.extent, 0) for loop in loops):  # of fused ones nothing says which axis is empty
         raise ScheduleError(T0414, "a loop runs no times", func, realize.block)
     parts = _Division(func, place, loops, realize, preserve_unit_iters)
@@ -71,6 +72,17 @@ def blockize(func: PrimFunc, loop_var: Var, preserve_unit_iters: bool = True) ->
     values = tuple(parts.outer_values)
     whole = SBlockRealize(values, parts.outer_predicate, with_access_regions(made), span=realize.span)
     return replace_stmt(func, place.stmt, whole), name
+
+
+def _check_begins_anywhere(func: PrimFunc, block: SBlock) -> None:
+    """All elements begin before the first is updated: an update must look at its own alone."""
+    reads, writes = block_access_regions(block)
+    looked_at = {region.buffer for region in reads} & {region.buffer for region in writes}
+    if block.init is not None and looked_at:
+        name = next(iter(looked_at)).name
+        raise ScheduleError(
+            T0414, f"a reduction reads other elements of {name!r}, which it writes", func, block
+        )
 
 
 class _Division:

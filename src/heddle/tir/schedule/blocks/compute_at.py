@@ -4,10 +4,13 @@ iteration needs."""
 from __future__ import annotations
 
 import math
+from typing import Any
 
-from heddle.ir.node import replace
+from heddle.ir.node import children, replace
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Var, is_const_int
+from heddle.prim.nodes import Call, IntImm, PrimExpr, Range, Select, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers
@@ -16,13 +19,25 @@ from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     For,
+    IfThenElse,
     PrimFunc,
     SBlock,
+    SBlockRealize,
     Stmt,
     seq,
 )
-from heddle.tir.schedule.blocks.moved import Neighbour, first_out_of_order, loops_around, neighbours
+from heddle.tir.schedule.blocks.moved import (
+    Neighbour,
+    first_out_of_order,
+    is_conditional,
+    loop_used_directly,
+    loops_around,
+    neighbours,
+    touched_by,
+    unsettled_loops,
+)
 from heddle.tir.schedule.blocks.moved_nest import nest_over
+from heddle.tir.schedule.coverage import leaves_out
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import may_meet
 from heddle.tir.schedule.orders import changes_when_repeated, keeps_reduction_order
@@ -32,6 +47,7 @@ from heddle.tir.schedule.tree import (
     enter_loop,
     find_block,
     find_loop,
+    places,
     reads_buffer,
     replace_stmt,
     root_block,
@@ -51,6 +67,8 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     _check_sole_writer(func, block)
     _check_can_be_repeated(func, block)
     _check_same_scope(func, block, loop)
+    _check_may_leave(func, place, loop)
+    _check_temporary(func, block)
     buffer = block.writes[0].buffer
     readers = [r for r in producers_and_consumers(scope_of(func, place)) if reads_buffer(r.block, buffer)]
     inside = set(map(id, blocks_in(loop.body)))
@@ -59,11 +77,12 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
         name = outside[0].block.name_hint if outside else "nothing"
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
     _check_order(func, place, loop, made=None)
+    unsettled = _unsettled(func, place, loop, is_result=False)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
     pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
-    nest = nest_over(func, loop_var, place, needed, pattern, preserve_unit_loops)
+    nest = nest_over(func, loop_var, place, needed, pattern, preserve_unit_loops, unsettled)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
 
 
@@ -80,8 +99,12 @@ def reverse_compute_at(
     _check_sole_writer(func, block)
     _check_can_be_repeated(func, block)
     _check_same_scope(func, block, loop)
+    _check_may_leave(func, place, loop)
+    _check_runs_over_all(func, place)
     buffer = _produced_under(func, loop, block)
     _check_order(func, place, loop, made=buffer)
+    _check_guarded(func, place, buffer)
+    unsettled = _unsettled(func, place, loop, is_result=True)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
@@ -89,7 +112,7 @@ def reverse_compute_at(
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
     if buffer in func.buffers:  # of another one, what nobody made is not defined
         _check_none_is_left_out(func, block, loop, produced, pattern)
-    nest = nest_over(func, loop_var, place, produced, pattern, preserve_unit_loops)
+    nest = nest_over(func, loop_var, place, produced, pattern, preserve_unit_loops, unsettled)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
 
 
@@ -213,28 +236,111 @@ def _check_order(func: PrimFunc, place: Place, loop: For, made: Buffer | None) -
     around = find_loop(func, loop.loop_var)
     others = neighbours(func, place)
     inside = [k for k, other in enumerate(others) if any(each is loop for each in other.loops)]
-    position = {id(other.block): k for k, other in enumerate(others)}
+    position = {id(other): k for k, other in enumerate(others)}
 
     def will_be_behind(other: Neighbour) -> bool:
-        return position[id(other.block)] > inside[-1] if made else position[id(other.block)] >= inside[0]
+        return position[id(other)] > inside[-1] if made else position[id(other)] >= inside[0]
+
+    own = touched_by(place.stmt)
 
     def is_fit(other: Neighbour, buffer: Buffer) -> bool:
         if made is None:
-            return writes_buffer(block, buffer)
-        if not reads_buffer(block, buffer) or writes_buffer(block, buffer):
+            return buffer in own.writes and buffer not in other.touched.writes
+        if buffer in own.writes or other.block is None or not writes_buffer(other.block, buffer):
             return False
         return buffer is made or _is_made_alike(func, place, loop, other, (made, buffer))
 
     found = first_out_of_order(func, place, others, (*loops_around(around), loop), will_be_behind, is_fit)
     if found is not None:
-        other, buffer = found
+        name, buffer = found
         raise ScheduleError(
             T0407,
-            f"blocks {block.name_hint!r} and {other.name_hint!r} would touch {buffer.name!r} in another "
-            "order",
+            f"blocks {block.name_hint!r} and {name!r} would touch {buffer.name!r} in another order",
             func,
             block,
         )
+
+
+def _unsettled(func: PrimFunc, place: Place, loop: For, is_result: bool) -> set[Var]:
+    around = (*loops_around(find_loop(func, loop.loop_var)), loop)
+    return unsettled_loops(place, neighbours(func, place), around, is_result)
+
+
+def _check_may_leave(func: PrimFunc, place: Place, loop: For) -> None:
+    """A block runs wherever its loops do, and says by its axes alone which iteration it is."""
+    block: SBlock = place.stmt.block
+    target = find_loop(func, loop.loop_var)
+    if is_conditional(place, target):
+        raise ScheduleError(T0407, f"block {block.name_hint!r} runs under a condition", func, block)
+    var = loop_used_directly(place, (*loops_around(target), loop))
+    if var is not None:
+        raise ScheduleError(T0407, f"block {block.name_hint!r} uses loop {var.name!r} itself", func, block)
+
+
+def _check_temporary(func: PrimFunc, block: SBlock) -> None:
+    """Only what is needed is computed: of a result that would be too little."""
+    written = {region.buffer for region in block.writes}
+    if len(written) != 1:
+        text = f"block {block.name_hint!r} writes {len(written)} buffers, expected one"
+        raise ScheduleError(T0407, text, func, block)
+    (buffer,) = written
+    if any(buffer.data is result.data for result in func.buffers):
+        text = f"block {block.name_hint!r} writes {buffer.name!r}, a parameter of the function"
+        raise ScheduleError(T0407, text, func, block)
+
+
+def _check_runs_over_all(func: PrimFunc, place: Place) -> None:
+    """A block that stores a result at some points of its axes alone would store others, too."""
+    block: SBlock = place.stmt.block
+    results = {buffer.data for buffer in func.buffers}
+    if not any(region.buffer.data in results for region in block.writes):
+        return
+    if leaves_out(place):
+        text = f"block {block.name_hint!r} does not run over all of its axes"
+        raise ScheduleError(T0407, text, func, block)
+
+
+def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
+    """A consumer that looks at what was made under a condition has a value also where nothing was made: the
+    producer must go over as much as it does."""
+    block: SBlock = place.stmt.block
+    if not _has_guarded_load(block.body, buffer, False):
+        return
+    producers = [
+        each for each in places(func) if isinstance(each.stmt, SBlockRealize) and each.stmt is not place.stmt
+    ]
+    for producer in producers:
+        made: SBlock = producer.stmt.block
+        if not writes_buffer(made, buffer) or blocks_in(made.body):
+            continue
+        stored = [_axis_of(index, made) for index in _store_indices(made, buffer)]
+        read = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+        same = all(
+            a is not None and b is not None and structural_equal(_domain(made, a), _domain(block, b))
+            for a, b in zip(stored, read, strict=True)
+        )
+        may_not_run = any(
+            not analyzer_at(producer).can_prove(each.extent >= 1)
+            for each in producer.loops()
+            if each.loop_var not in free_vars(*producer.stmt.iter_values)
+        )
+        if not same or may_not_run or leaves_out(producer):
+            text = f"block {block.name_hint!r} reads {buffer.name!r} under a condition, and goes over more"
+            raise ScheduleError(T0407, text, func, block)
+
+
+def _domain(block: SBlock, var: Var) -> Range:
+    return next(axis.dom for axis in block.iter_vars if axis.var is var)
+
+
+def _has_guarded_load(node: Any, buffer: Buffer, is_guarded: bool) -> bool:
+    """Whether some load of a buffer happens under a condition alone."""
+    if isinstance(node, BufferLoad) and node.buffer is buffer and is_guarded:
+        return True
+    is_choice = isinstance(node, (Select, IfThenElse)) or (
+        isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+    )
+    return any(_has_guarded_load(child, buffer, is_guarded or is_choice) for child in children(node))
 
 
 def _is_made_alike(

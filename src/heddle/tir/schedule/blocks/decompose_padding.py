@@ -19,6 +19,7 @@ from heddle.tir.schedule.tree import (
     find_block,
     find_loop,
     fresh_block_name,
+    reads_buffer,
     replace_stmt,
     sole_block,
 )
@@ -62,7 +63,8 @@ def _parts(func: PrimFunc, block: SBlock) -> tuple[PrimExpr, PrimExpr, PrimExpr]
             parts = (value.condition, value.true_value, value.false_value)
         elif isinstance(value, Call) and value.op.name == "tir.if_then_else":
             parts = value.args
-        if parts and isinstance(parts[2], (IntImm, FloatImm)):
+        reads_itself = any(reads_buffer(block, region.buffer) for region in block.writes)
+        if parts and isinstance(parts[2], (IntImm, FloatImm)) and not reads_itself:
             return parts[0], parts[1], parts[2]
     raise ScheduleError(
         T0417,

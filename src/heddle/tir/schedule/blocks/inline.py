@@ -19,13 +19,23 @@ from heddle.tir.nodes import (
     BufferLoad,
     BufferStore,
     Evaluate,
+    For,
     IterType,
     PrimFunc,
     SBlock,
     SBlockRealize,
 )
-from heddle.tir.schedule.blocks.moved import first_out_of_order, loops_around, neighbours
+from heddle.tir.schedule.blocks.moved import (
+    Neighbour,
+    first_out_of_order,
+    is_conditional,
+    loop_used_directly,
+    loops_around,
+    neighbours,
+    touched_by,
+)
 from heddle.tir.schedule.blocks.shared_value import LoadReplacer
+from heddle.tir.schedule.coverage import leaves_out
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.independence import is_unit, may_meet
 from heddle.tir.schedule.tree import (
@@ -55,6 +65,7 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
         raise ScheduleError(T0406, f"block {block_name!r} has a reduction axis", func, block)
     _check_temporary(func, store.buffer, block)
     pattern = _index_pattern(func, block, store, axes)
+    _check_may_leave(func, place, find_block(func, root_block(func).name_hint))
     _check_sources_stay(func, place, store.buffer)
 
     def value_at(indices: tuple[PrimExpr, ...]) -> PrimExpr:
@@ -72,46 +83,92 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
 
 def _check_sources_stay(func: PrimFunc, place: Place, buffer: Buffer) -> None:
     """What the block reads must be the same where its value is needed: nothing may write it in between, nor
-    in later iterations of a loop that the readers are not in."""
+    in later iterations of a loop that the readers are not in. Its value is needed in blocks alone."""
     block: SBlock = place.stmt.block
-    sources = {region.buffer for region in block.reads}
-    leaves = [realize for realize in blocks_in(func.body) if not blocks_in(realize.block.body)]
-    own = next(k for k, realize in enumerate(leaves) if realize is place.stmt)
-    readers = [k for k, realize in enumerate(leaves) if reads_buffer(realize.block, buffer) and k != own]
-    for k, realize in enumerate(leaves):
-        if k == own or not any(writes_buffer(realize.block, source) for source in sources):
+    others = neighbours(func, place)
+    for other in others:
+        uses = other.touched.reads | other.touched.writes
+        if any(met.data is buffer.data and (met is not buffer or other.block is None) for met in uses) or (
+            buffer in other.touched.reads and buffer not in other.in_body.reads
+        ):
+            text = f"{other.name!r} uses buffer {buffer.name!r} otherwise than in a block's body"
+            raise ScheduleError(T0406, text, func, block)
+    sources = {source.data for source in touched_by(place.stmt).reads}
+    readers = [other for other in others if buffer in other.in_body.reads]
+    last = max((others.index(reader) for reader in readers), default=-1)
+    for k, other in enumerate(others):
+        written = [source for source in other.touched.writes if source.data in sources]
+        if not written:
             continue
-        is_between = own < k <= max(readers, default=own)
-        if is_between or _runs_again(func, place, realize, [leaves[reader] for reader in readers]):
+        is_between = other.is_behind and k <= last
+        if is_between or _runs_again(func, place, other, written, readers):
             raise ScheduleError(
                 T0406,
-                f"block {realize.block.name_hint!r} may change what block {block.name_hint!r} reads before "
-                "its value is needed",
+                f"block {other.name!r} may change what block {block.name_hint!r} reads before its value is "
+                "needed",
                 func,
                 block,
             )
 
 
 def _runs_again(
-    func: PrimFunc, place: Place, writer: SBlockRealize, readers: Sequence[SBlockRealize]
+    func: PrimFunc,
+    place: Place,
+    writer: Neighbour,
+    written: Sequence[Buffer],
+    readers: Sequence[Neighbour],
 ) -> bool:
-    """Whether a writer may change what a block read in an iteration before, where that is still needed, or in
-    an iteration of a reader's loop before."""
-    own, loops = loops_around(place), loops_around(find_block(func, writer.block.name_hint))
-    around = [loops_around(find_block(func, reader.block.name_hint)) for reader in readers]
-    sources = [
-        region.buffer for region in writer.block.writes if reads_buffer(place.stmt.block, region.buffer)
-    ]
-    for loop in loops:
-        is_left = any(loop is each for each in own) and not all(
-            any(loop is x for x in each) for each in around
-        )
-        if is_left and any(may_meet(func, loop, source) for source in sources):
+    """Whether a writer may change what a block read in an iteration before, where that is still needed: in a
+    loop that a reader is not in, in one that the block is not in, or in one that all are in, and the value is
+    needed in another iteration than where it was computed."""
+    own = loops_around(place)
+    for loop in writer.loops:
+        if is_unit(loop.extent):
+            continue
+        is_own, around = _holds(own, loop), [_holds(reader.loops, loop) for reader in readers]
+        if is_own and not all(around) and any(may_meet(func, loop, source) for source in written):
             return True
-        is_entered = not any(loop is each for each in own) and any(loop is x for each in around for x in each)
-        if is_entered and not is_unit(loop.extent):
+        if not is_own and any(around):
+            return True
+        if is_own and any(around) and not all(_at_its_share(func, place, loop, each) for each in readers):
             return True
     return False
+
+
+def _at_its_share(func: PrimFunc, place: Place, loop: For, reader: Neighbour) -> bool:
+    """Whether a reader needs, in an iteration of a loop around both, only what a block computes in it."""
+    store = place.stmt.block.body
+    assert isinstance(store, BufferStore) and reader.block is not None
+    other = find_block(func, reader.block.name_hint).stmt
+    own = _bound_axes(place.stmt)
+    theirs = _bound_axes(other)
+    loads = [node for node in walk(reader.block) if isinstance(node, BufferLoad)]
+    return all(
+        any(
+            isinstance(index, Var)
+            and own.get(index) is loop.loop_var
+            and isinstance(at, Var)
+            and theirs.get(at) is loop.loop_var
+            for index, at in zip(store.indices, load.indices, strict=True)
+        )
+        for load in loads
+        if load.buffer is store.buffer
+    )
+
+
+def _bound_axes(realize: SBlockRealize) -> dict[Var, PrimExpr]:
+    """The values of a block's axes."""
+    return dict(zip((axis.var for axis in realize.block.iter_vars), realize.iter_values, strict=True))
+
+
+def _check_may_leave(func: PrimFunc, place: Place, target: Place) -> None:
+    """A block runs wherever its loops do, and says by its axes alone which iteration it is."""
+    block: SBlock = place.stmt.block
+    if is_conditional(place, target):
+        raise ScheduleError(T0406, f"block {block.name_hint!r} runs under a condition", func, block)
+    var = loop_used_directly(place, ())
+    if var is not None:
+        raise ScheduleError(T0406, f"block {block.name_hint!r} uses loop {var.name!r} itself", func, block)
 
 
 def _check_not_matched(func: PrimFunc, block: SBlock, buffer: Buffer) -> None:
@@ -189,8 +246,11 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     if conditions_on_axes(place.stmt):
         raise ScheduleError(T0406, f"block {block_name!r} runs under a condition", func, block)
     _check_temporary(func, buffer, block)
-    _check_stores_stay(func, place, find_block(func, producer.block.name_hint))
+    producer_place = find_block(func, producer.block.name_hint)
+    _check_may_leave(func, place, producer_place)
+    _check_stores_stay(func, place, producer_place)
     mapping = _solve_axes(func, block, buffer, target)
+    _check_runs_alike(func, place, producer_place, mapping)
     new_store = LoadReplacer(buffer, lambda _: target.value, mapping).visit(store)
     _check_same_domain(func, block, producer.block, mapping)
     merged = with_access_regions(replace(producer.block, body=new_store))
@@ -199,27 +259,51 @@ def reverse_compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
 
 
 def _check_stores_stay(func: PrimFunc, place: Place, producer: Place) -> None:
-    """What the block stores is stored where its producer runs: others must not touch it in between."""
+    """What the block stores is stored where its producer runs: others must not touch it in between. In loops
+    around both, both are at the same point."""
     others = neighbours(func, place)
     own = next(k for k, other in enumerate(others) if other.block is producer.stmt.block)
-    position = {id(other.block): k for k, other in enumerate(others)}
+    position = {id(other): k for k, other in enumerate(others)}
     found = first_out_of_order(
         func,
         place,
         others,
         loops_around(producer),
-        lambda other: position[id(other.block)] > own,
+        lambda other: position[id(other)] > own,
         lambda other, buffer: other.block is producer.stmt.block and reads_buffer(place.stmt.block, buffer),
     )
     if found is not None:
-        block, buffer = found
+        name, buffer = found
         raise ScheduleError(
             T0406,
-            f"blocks {place.stmt.block.name_hint!r} and {block.name_hint!r} would touch {buffer.name!r} in "
-            "another order",
+            f"blocks {place.stmt.block.name_hint!r} and {name!r} would touch {buffer.name!r} in another "
+            "order",
             func,
             place.stmt.block,
         )
+
+
+def _check_runs_alike(func: PrimFunc, place: Place, producer: Place, mapping: dict[Var, PrimExpr]) -> None:
+    """The consumer runs over all of its axes, and in a loop around both at the producer's point of it."""
+    block: SBlock = place.stmt.block
+    if leaves_out(place):
+        text = f"block {block.name_hint!r} does not run over all of its axes"
+        raise ScheduleError(T0406, text, func, block)
+    shared = {
+        loop.loop_var
+        for loop in loops_around(place)
+        if _holds(loops_around(producer), loop) and not is_unit(loop.extent)
+    }
+    made = _bound_axes(producer.stmt)
+    for axis, value in _bound_axes(place.stmt).items():
+        at = substitute(mapping[axis], made)
+        if shared & set(free_vars(value, at)) and value is not at:
+            text = f"axis {axis.name!r} is at another point of the loops around than the producer"
+            raise ScheduleError(T0406, text, func, block)
+
+
+def _holds(loops: Sequence[For], loop: For) -> bool:
+    return any(each is loop for each in loops)
 
 
 def _only_producer(func: PrimFunc, scope: SBlock, block: SBlock) -> tuple[Buffer, SBlockRealize]:

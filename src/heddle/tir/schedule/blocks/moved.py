@@ -9,28 +9,58 @@
         C[i] = B[i]
         X: A[i + 1] = 0
 
-What a block touches is taken from the regions that it declares.
+What a block touches is what its statements, predicate and axes' values do, and what it declares. Statements
+outside of blocks, conditions and bounds of loops count too; buffers of one pointer are one memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any
 
+from heddle.ir.node import Node, children
+from heddle.ir.visitor import walk
+from heddle.prim.intrinsics import is_prefetch
+from heddle.prim.nodes import Var
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.blocks import blocks_in
-from heddle.tir.nodes import Buffer, For, PrimFunc, SBlock, SBlockRealize
+from heddle.tir.nodes import (
+    Buffer,
+    BufferLoad,
+    BufferStore,
+    Evaluate,
+    For,
+    PrimFunc,
+    SBlock,
+    SBlockRealize,
+    SeqStmt,
+    Stmt,
+)
 from heddle.tir.schedule.independence import is_unit, may_meet
-from heddle.tir.schedule.tree import Place, places, reads_buffer, writes_buffer
+from heddle.tir.schedule.tree import Place, places
+
+
+@frozen
+class Touched:
+    """The buffers that something reads and those that it writes."""
+
+    reads: frozenset[Buffer]
+    writes: frozenset[Buffer]
 
 
 @frozen
 class Neighbour:
-    """Another block without blocks in it, the loops around it, and whether it is behind the one that
-    moves."""
+    """Another block without blocks in it, or a statement outside of such blocks; the loops around it, and
+    whether it is behind the block that moves. `block` is None for a statement."""
 
-    block: SBlock
+    name: str
+    block: SBlock | None
     loops: tuple[For, ...]
     is_behind: bool
+    touched: Touched
+    in_body: Touched
+    """Of a block, without its predicate and the values of its axes."""
 
 
 def loops_around(place: Place) -> tuple[For, ...]:
@@ -38,16 +68,64 @@ def loops_around(place: Place) -> tuple[For, ...]:
     return tuple(stmt for stmt in place.ancestors if isinstance(stmt, For))
 
 
+@lru_cache(maxsize=1024)
+def touched_by(node: Node) -> Touched:
+    """What a node touches, with all that is in it."""
+    reads: set[Buffer] = set()
+    writes: set[Buffer] = set()
+    for part in walk(node):
+        if isinstance(part, BufferLoad):
+            reads.add(part.buffer)
+        elif isinstance(part, BufferStore):
+            writes.add(part.buffer)
+        elif isinstance(part, SBlock):
+            reads |= {region.buffer for region in part.reads}
+            writes |= {region.buffer for region in part.writes}
+            sources = {match.source.buffer for match in part.match_buffers}
+            reads, writes = reads | sources, writes | sources
+        elif isinstance(part, Evaluate) and not is_prefetch(part.value):
+            writes |= {each.buffer for each in walk(part.value) if isinstance(each, BufferLoad)}
+    return Touched(frozenset(reads), frozenset(writes))
+
+
+def _touched_itself(stmt: Stmt) -> Touched:
+    """What a statement touches, without the statements in it."""
+    parts = [touched_by(child) for child in children(stmt) if not isinstance(child, (Stmt, Buffer, Var))]
+    reads = frozenset[Buffer]().union(*(part.reads for part in parts))
+    if isinstance(stmt, SBlock):
+        sources = frozenset(match.source.buffer for match in stmt.match_buffers)
+        return Touched(sources, sources)
+    if isinstance(stmt, BufferStore):
+        return Touched(reads, frozenset((stmt.buffer,)))
+    if isinstance(stmt, Evaluate):
+        return Touched(frozenset(), frozenset()) if is_prefetch(stmt.value) else Touched(reads, reads)
+    return Touched(reads, frozenset())
+
+
 def neighbours(func: PrimFunc, own: Place) -> list[Neighbour]:
-    """The other blocks of a function, in order of the text."""
+    """The other blocks of a function, and the statements outside of them, in order of the text."""
     found: list[Neighbour] = []
     is_behind = False
+    leaves: set[int] = set()
+    around = set(map(id, own.ancestors))
     for place in places(func):
-        if place.stmt is own.stmt:
+        stmt: Any = place.stmt
+        if stmt is own.stmt:
             is_behind = True
-        elif isinstance(place.stmt, SBlockRealize) and not blocks_in(place.stmt.block.body):
-            if not any(stmt is own.stmt for stmt in place.ancestors):
-                found.append(Neighbour(place.stmt.block, loops_around(place), is_behind))
+            leaves.add(id(stmt))
+        elif id(stmt) in around or any(id(outer) in leaves for outer in place.ancestors):
+            continue
+        elif isinstance(stmt, SBlockRealize) and not blocks_in(stmt.block.body):
+            leaves.add(id(stmt))
+            name, loops = stmt.block.name_hint, loops_around(place)
+            found.append(
+                Neighbour(name, stmt.block, loops, is_behind, touched_by(stmt), touched_by(stmt.block))
+            )
+        elif not isinstance(stmt, SeqStmt):
+            touched = _touched_itself(stmt)
+            if touched.reads or touched.writes:
+                name = type(stmt).__name__
+                found.append(Neighbour(name, None, loops_around(place), is_behind, touched, touched))
     return found
 
 
@@ -58,35 +136,71 @@ def first_out_of_order(
     target: Sequence[For],
     will_be_behind: Callable[[Neighbour], bool],
     is_fit: Callable[[Neighbour, Buffer], bool],
-) -> tuple[SBlock, Buffer] | None:
-    """A block whose order with one that moves would change, and a buffer by which that shows; None where
-    there is none. `target`: the loops around the block's new place. `will_be_behind`: whether another block
-    is behind that place. `is_fit`: whether a block may run in the same new loops, for all that a buffer
-    tells.
+) -> tuple[str, Buffer] | None:
+    """The name of what has its order with a block that moves changed, and a buffer by which that shows; None
+    where there is none. `target`: the loops around the block's new place. `will_be_behind`: whether another
+    one is behind that place. `is_fit`: whether it may run in the same new loops, for all that a buffer tells.
     """
     around = loops_around(own)
     for other in others:
-        for buffer in _conflicts(own.stmt.block, other.block):
+        for buffer, is_one in _conflicts(touched_by(own.stmt), other.touched):
             shared = _both(around, other.loops)
             left = [loop for loop in shared if not _holds(target, loop)]
             entered = [loop for loop in _both(target, other.loops) if not _holds(around, loop)]
             if (
                 will_be_behind(other) is not other.is_behind
-                or any(may_meet(func, loop, buffer) for loop in left)
-                or (any(not is_unit(loop.extent) for loop in entered) and not is_fit(other, buffer))
+                or any(not is_one or may_meet(func, loop, buffer) for loop in left)
+                or (
+                    any(not is_unit(loop.extent) for loop in entered)
+                    and not (is_one and is_fit(other, buffer))
+                )
             ):
-                return other.block, buffer
+                return other.name, buffer
     return None
 
 
-def _conflicts(block: SBlock, other: SBlock) -> Iterator[Buffer]:
-    """The buffers that one of two blocks writes and the other touches."""
-    for region in block.reads:
-        if writes_buffer(other, region.buffer):
-            yield region.buffer
-    for region in block.writes:
-        if writes_buffer(other, region.buffer) or reads_buffer(other, region.buffer):
-            yield region.buffer
+def _conflicts(own: Touched, other: Touched) -> Iterator[tuple[Buffer, bool]]:
+    """The buffers through which the order of two counts, and whether both touch that buffer, not another one
+    of its memory."""
+    for ours, theirs in ((own.reads, other.writes), (own.writes, other.writes | other.reads)):
+        for buffer in sorted(ours, key=lambda each: each.name):
+            for met in theirs:
+                if met is buffer or met.data is buffer.data:
+                    yield buffer, met is buffer
+
+
+def unsettled_loops(
+    own: Place, others: Sequence[Neighbour], target: Sequence[For], is_result: bool
+) -> set[Var]:
+    """The variables of loops that a block stays in and in which others change what it reads, or look at what
+    it writes if that is a result: it may compute its own share of an iteration alone."""
+    touched = touched_by(own.stmt)
+    sources = {buffer.data for buffer in touched.reads}
+    results = {buffer.data for buffer in touched.writes} if is_result else set()
+    kept = [loop for loop in _both(loops_around(own), target) if not is_unit(loop.extent)]
+    changing = [
+        other
+        for other in others
+        if {buffer.data for buffer in other.touched.writes} & sources
+        or {buffer.data for buffer in other.touched.reads} & results
+    ]
+    return {loop.loop_var for loop in kept if any(_holds(other.loops, loop) for other in changing)}
+
+
+def is_conditional(own: Place, target: Place) -> bool:
+    """Whether something other than loops and blocks decides whether a block runs, and not whether its new
+    place is reached."""
+    known = (For, SBlock, SBlockRealize, SeqStmt)
+    return any(
+        not isinstance(stmt, known) and not any(stmt is outer for outer in target.ancestors)
+        for stmt in own.ancestors
+    )
+
+
+def loop_used_directly(own: Place, target: Sequence[For]) -> Var | None:
+    """The variable of a loop that a block leaves and names otherwise than through its axes."""
+    left = {loop.loop_var for loop in loops_around(own)} - {loop.loop_var for loop in target}
+    return next((node for node in walk(own.stmt.block) if isinstance(node, Var) and node in left), None)
 
 
 def _both(loops: Sequence[For], others: Sequence[For]) -> list[For]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from heddle.arith import Analyzer
+from heddle.arith.int_set import IntervalSet
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import FloorDiv, PrimExpr, Range, Var, constant, is_const_int
 from heddle.prim.ops import greater_equal, logical_and, multiply
@@ -25,9 +26,11 @@ def nest_over(
     box: Box,
     pattern: list[Var | None],
     preserve_unit_loops: bool,
+    unsettled: set[Var],
 ) -> Stmt:
     """Loops over the box around the block from `old`; axes that no dimension determines run over their whole
-    domain."""
+    domain. In `unsettled` loops around both places others change what the block reads or look at what it
+    writes."""
     realize: SBlockRealize = old.stmt
     block = realize.block
     place = find_loop(func, loop_var)
@@ -50,6 +53,7 @@ def nest_over(
             continue
         if axis.var in bounds and axis.iter_type is IterType.DataPar:
             low, high = bounds[axis.var]
+            _check_share(func, axis, known, old, (low, high), unsettled, analyzer)
             extent = analyzer.simplify(high - low + 1)
             if not any(structural_equal(extent, inner.extent) for inner in inside):
                 extent = _constant_extent(extent, analyzer)
@@ -71,6 +75,37 @@ def nest_over(
     for var, extent in reversed(loops):
         stmt = For(var, constant(0, var.dtype), extent, ForKind.SERIAL, stmt, span=realize.span)
     return stmt
+
+
+def _check_share(
+    func: PrimFunc,
+    axis: IterVar,
+    value: PrimExpr,
+    old: Place,
+    new: tuple[PrimExpr, PrimExpr],
+    unsettled: set[Var],
+    analyzer: Analyzer,
+) -> None:
+    """In an unsettled loop a block computes, of each axis, no more than what it did in that iteration."""
+    if not unsettled & set(free_vars(value, *new)):
+        return
+    left = [loop for loop in loops_around(old) if loop.loop_var not in unsettled]
+    ranges = {loop.loop_var: IntervalSet(loop.min, loop.min + loop.extent - 1) for loop in left}
+    share = analyzer.int_set(value, ranges)
+    names = unsettled & set(free_vars(value)) == unsettled & set(free_vars(*new))
+    inside = names and all(
+        isinstance(end, PrimExpr) and analyzer.can_prove(end <= ours if is_low else ours <= end)
+        for end, ours, is_low in ((share.min_value, new[0], True), (share.max_value, new[1], False))
+    )
+    if not inside:
+        block: SBlock = old.stmt.block
+        raise ScheduleError(
+            T0407,
+            f"block {block.name_hint!r} would run over more of axis {axis.var.name!r} than what an iteration "
+            "of the loops around has, and what it reads changes in them",
+            func,
+            block,
+        )
 
 
 def _value_that_stays(

@@ -176,6 +176,15 @@ def _check_may_run_twice(func: PrimFunc, loop: For) -> None:
             func,
             loop,
         )
+    shared = shared_by_iterations(func, loop)
+    if shared is not None:
+        raise ScheduleError(
+            T0403,
+            f"iterations of loop {loop.loop_var.name!r} share elements of buffer {shared.name!r}, and some "
+            "would run again behind others",
+            func,
+            loop,
+        )
 
 
 def split_ragged(func: PrimFunc, loop_var: Var, factor: int) -> tuple[PrimFunc, list[Var]]:
