@@ -8,6 +8,7 @@ ShapeType((n, 4)), ShapeType(ndim=2), ShapeType()      the same for shape values
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
 from typing import Any
 
 from heddle.graph.codes import R0101, R0209
@@ -154,6 +155,8 @@ def dim(value: Any) -> PrimExpr:
             f"expected a dimension, got the string {value!r}",
             help='a symbolic size is a variable: n = tir.Var("n", "int64"); scripts and R.Tensor take names',
         )
+    if isinstance(value, Real) and not isinstance(value, Integral):
+        raise IRTypeError(R0101, f"a dimension must be an integer, got {value}")
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
         raise IRTypeError(R0101, f"a dimension must be an integer of 64 bits, got {value}")
     expr = as_expr(value, "int64")

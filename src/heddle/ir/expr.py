@@ -10,6 +10,7 @@ type of a variable is part of its definition and is compared there.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral
 from typing import Any, ClassVar
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
@@ -202,6 +203,13 @@ class TupleGetItem(_Compound):
     tuple_value: Expr
     index: int
     ty: Type | None = label(default=None)
+
+    def __post_init__(self) -> None:
+        if type(self.index) is not int:
+            if isinstance(self.index, bool) or not isinstance(self.index, Integral):
+                given = type(self.index).__name__
+                raise IRTypeError(I0312, f"TupleGetItem: field 'index' is int, got {given}")
+            self.set_derived("index", int(self.index))
 
 
 @node("ir.Call", checked=True)

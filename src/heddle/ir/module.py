@@ -231,6 +231,7 @@ def checked_module(mod: Any, who: str) -> IRModule:
 
 def _function_of(expr: Any) -> Function:
     """A function over an expression's free variables. Raises: UsageError I0509 for what is none."""
+    expr = expr.as_node() if hasattr(expr, "as_node") else expr
     if not isinstance(expr, Expr):
         raise UsageError(I0509, f"a module is made of functions, got {type(expr).__name__}")
     return Function(free_vars(expr), expr, type_params=free_type_vars(expr), dialect="relay", span=expr.span)

@@ -230,6 +230,15 @@ def node(
 
 
 def _refuse_field(made: Any, name: str, expected: str, value: Any) -> None:
+    """Put nodes in the place of what stands for them (`as_node`). Raises: IRTypeError I0312 for the rest."""
+    if hasattr(value, "as_node"):
+        made.set_derived(name, value.as_node())
+        return
+    if type(value) is tuple and any(hasattr(item, "as_node") for item in value):
+        items = tuple(item.as_node() if hasattr(item, "as_node") else item for item in value)
+        if all(isinstance(item, Node) for item in items):
+            made.set_derived(name, items)
+            return
     kind, given = made.node_kind.rpartition(".")[2], type(value).__name__
     if type(value) is tuple:
         given = f"a tuple of {', '.join(sorted({type(item).__name__ for item in value}))}"

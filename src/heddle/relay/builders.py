@@ -165,6 +165,9 @@ class TupleWrapper:
         """The expression of tuple type itself."""
         return self.tuple_value
 
+    as_node = astuple
+    """What stands in a node that takes an expression."""
+
     def astext(self, *args: Any, **kwargs: Any) -> str:
         """As that of the expression."""
         return self.tuple_value.astext(*args, **kwargs)

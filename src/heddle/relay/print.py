@@ -78,7 +78,9 @@ class RelayPrinter(TextValues):
         """A function behind `head`, as in `def @main`; its free variables come first in its body."""
         func = with_own_recursions(func)
         self._placed = Placement(func)
-        self._graph, self._defined = {}, set()  # a node of several functions is written in each
+        for var in self._defined:  # a node of several functions is written in each, with names of its own
+            del self.names[var]
+        self._graph, self._defined = {}, set()
         free = [self._free(var) for var in free_vars(func)]
         self._placed.inner[id(func), 0].lines += free
         return str(run(self._function(func, head)))

@@ -23,7 +23,8 @@ from typing import Any, TypeVar, dataclass_transform, overload
 
 T = TypeVar("T")
 Refusal = Callable[[Any, str, str, Any], None]
-"""Raises for a value of a field; takes the instance, the field's name, what was expected, and the value."""
+"""Mends the field of an instance, or raises; takes the instance, the field's name, what was expected, and the
+value."""
 
 
 @overload
@@ -150,7 +151,9 @@ def _check_of(field: dataclasses.Field[Any]) -> list[str]:
     return [
         f"if type({value}) is not tuple{f' and {value} is not None' if may_lack else ''}: {call}",
         f"for item in {items}:",
-        f" if not isinstance(item, {name}): {call}",
+        f" if not isinstance(item, {name}):",
+        f"  {call}",
+        "  break",
     ]
 
 

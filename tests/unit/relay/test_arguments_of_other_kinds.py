@@ -38,6 +38,11 @@ NODES: list[Callable[[], Any]] = [
     lambda: relay.Tuple(None),
     lambda: relay.Tuple([X, 1]),
     lambda: relay.TupleGetItem("x", 0),
+    lambda: relay.TupleGetItem(X, "0"),
+    lambda: relay.TupleGetItem(X, 1.5),
+    lambda: relay.TupleGetItem(X, True),
+    lambda: relay.TensorType((2.5,)),
+    lambda: relay.Tuple([relay.split(X, 3), 1]),
     lambda: relay.Constant(3),
     lambda: relay.Constant([1.0]),
     lambda: relay.Match(X, 3),
@@ -152,3 +157,13 @@ def test_several_results_can_be_taken_apart() -> None:
     first, second = relay.meshgrid([X, Y], "ij")
     assert isinstance(first, relay.TupleGetItem) and second.index == 1
     assert len(relay.split(relay.var("z", shape=(6,)), 3)) == 3
+
+
+def test_what_stands_for_a_tuple_is_one_in_nodes() -> None:
+    parts = relay.split(relay.var("z", shape=(6,)), 3)
+    tup = parts.astuple()
+    assert relay.Function([], parts).body is tup and relay.RefCreate(parts).value is tup
+    assert relay.Call(relay.op.get("tanh"), [parts, X, parts]).args == (tup, X, tup)
+    assert relay.Let(relay.var("t"), parts, X).value is tup
+    assert IRModule.from_expr(parts)["main"].body is tup
+    assert relay.TupleGetItem(tup, np.int64(2)).index == 2

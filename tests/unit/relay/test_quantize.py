@@ -172,10 +172,10 @@ def test_products_of_a_quantised_network_are_those_of_integers() -> None:
 def test_wrong_settings() -> None:
     mod, _ = small()
     for words, settings in (
-        ("calibrate_mode is one of", {"calibrate_mode": "best"}),
-        ("weight_scale is one of", {"weight_scale": "min"}),
+        ("'calibrate_mode' of qconfig", {"calibrate_mode": "best"}),
+        ("'weight_scale' of qconfig", {"weight_scale": "min"}),
         ("no setting", {"nbits": 8}),
-        ("2 to 8", {"nbit_input": 16}),
+        ("'nbit_input' of qconfig", {"nbit_input": 16}),
         ("int8", {"dtype_input": "uint8"}),
     ):
         with pytest.raises(HeddleError, match=words) as raised:

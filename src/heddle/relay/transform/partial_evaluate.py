@@ -123,8 +123,9 @@ class _Evaluator:
     # ---- functions and scopes
 
     def function(self, func: Function, values: dict[Var, Value], types: dict[Any, Type]) -> Recursion:
-        """A function for any arguments."""
-        frame = Frame(dict(values), types)
+        """A function for any arguments, with variables of its own for types, too."""
+        own = {item: replace(item) for item in func.type_params}
+        frame = Frame(dict(values), {**types, **own})
         params = []
         for param in func.params:
             params.append(replace(param, ty=frame.type(param.ty)))
@@ -134,7 +135,9 @@ class _Evaluator:
         self._active = {**active, id(func): (math.inf,) * len(params)}
         body = yield self._scope(func.body, frame)
         self.store, self._active = outer, active
-        return replace(func, params=tuple(params), body=body, ret_ty=frame.type(func.ret_ty), ty=None)
+        ret = frame.type(func.ret_ty)
+        kinds = tuple(own.values())
+        return replace(func, params=tuple(params), body=body, ret_ty=ret, type_params=kinds, ty=None)
 
     def _scope(self, expr: Any, frame: Frame) -> Recursion:
         """A body, branch or right side with lets of its own."""

@@ -26,6 +26,7 @@ from heddle.vm.frames import FAILURES
 from heddle.vm.graph.inputs import StaticExecutor
 from heddle.vm.graph.wiring import Wiring, wiring_from_json
 
+_PATIENCE_S = 1.0
 MOST_WAITING = 8
 """How many runs may wait in front of a stage; `run` waits where there are more."""
 
@@ -195,9 +196,13 @@ class PipelineModule:
         self._stages, self._owner = stages, os.getpid()
         self._taken, self._found = self._begun, list[Any]()
         turns = [stage.turns for stage in stages]
-        weakref.finalize(self, _end, turns)
-        for number, stage in enumerate(stages):
-            threading.Thread(target=stage.serve, name=f"heddle-stage-{number}", daemon=True).start()
+        threads = [
+            threading.Thread(target=stage.serve, name=f"heddle-stage-{number}", daemon=True)
+            for number, stage in enumerate(stages)
+        ]
+        weakref.finalize(self, _end, turns, threads, self._owner)
+        for thread in threads:
+            thread.start()
 
     def set_input(self, key: str, value: Any) -> None:
         """Copy a value to an input of the pipeline, for all runs that follow.
@@ -300,10 +305,14 @@ class PipelineModule:
         raise UsageError(V0803, f"the pipeline has no input {key!r}", help=did_you_mean(str(key), known))
 
 
-def _end(turns: Sequence[queue.SimpleQueue[Any]]) -> None:
-    """Let the threads end, behind the runs that they have."""
+def _end(turns: Sequence[queue.SimpleQueue[Any]], threads: Sequence[threading.Thread], owner: int) -> None:
+    """Let the threads end, behind the runs that they have; wait for it, so that their memory is free then,
+    but not for long runs."""
     for each in turns:
         each.put(None)
+    if owner == os.getpid() and threading.current_thread() not in threads:
+        for thread in threads:
+            thread.join(_PATIENCE_S)
 
 
 def _copy(value: Tensor) -> Tensor:

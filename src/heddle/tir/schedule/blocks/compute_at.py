@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from heddle.arith import Analyzer
 from heddle.ir.node import children, replace
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
@@ -60,7 +61,8 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     """B[all] = f(A);  for i: C[i] = g(B[i..i+3])   →   for i: {B[i..i+3] = f(A); C[i] = g(B[i..i+3])}
 
     The block goes to the front of the loop's body and covers the region that blocks under the loop read. Its
-    loops of one iteration go, unless they are to be preserved.
+    loops of one iteration go, unless they are to be preserved. It must be the only writer of one buffer, a
+    temporary, and nothing may write what it reads between its old place and the new one.
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
@@ -92,7 +94,8 @@ def reverse_compute_at(
     """for i: B[i] = f(A[i]);  C[all] = g(B)   →   for i: {B[i] = f(A[i]); C[i] = g(B[i])}
 
     The block goes to the end of the loop's body and covers the region that the loop's iteration writes. Its
-    loops of one iteration go, unless they are to be preserved.
+    loops of one iteration go, unless they are to be preserved. What it reads must be made, for good, by the
+    end of the iteration, and nothing may look at what it writes between its new place and the old one.
     """
     place, loop = find_block(func, block_name), find_loop(func, loop_var).stmt
     block: SBlock = place.stmt.block
@@ -304,7 +307,7 @@ def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
     """A consumer that looks at what was made under a condition has a value also where nothing was made: the
     producer must go over as much as it does."""
     block: SBlock = place.stmt.block
-    if not _has_guarded_load(block.body, buffer, False):
+    if not _is_guarded(block, buffer):
         return
     producers = [
         each for each in places(func) if isinstance(each.stmt, SBlockRealize) and each.stmt is not place.stmt
@@ -316,7 +319,7 @@ def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
         stored = [_axis_of(index, made) for index in _store_indices(made, buffer)]
         read = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
         same = all(
-            a is not None and b is not None and structural_equal(_domain(made, a), _domain(block, b))
+            a is not None and b is not None and _holds_domain(_domain(made, a), _domain(block, b))
             for a, b in zip(stored, read, strict=True)
         )
         may_not_run = any(
@@ -333,14 +336,38 @@ def _domain(block: SBlock, var: Var) -> Range:
     return next(axis.dom for axis in block.iter_vars if axis.var is var)
 
 
-def _has_guarded_load(node: Any, buffer: Buffer, is_guarded: bool) -> bool:
-    """Whether some load of a buffer happens under a condition alone."""
-    if isinstance(node, BufferLoad) and node.buffer is buffer and is_guarded:
-        return True
-    is_choice = isinstance(node, (Select, IfThenElse)) or (
-        isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+def _holds_domain(outer: Range, inner: Range) -> bool:
+    analyzer = Analyzer()
+    is_same = structural_equal((outer.min, outer.extent), (inner.min, inner.extent))
+    return is_same or (
+        analyzer.can_prove(outer.min <= inner.min) and analyzer.can_prove(inner.end <= outer.end)
     )
-    return any(_has_guarded_load(child, buffer, is_guarded or is_choice) for child in children(node))
+
+
+def _is_guarded(block: SBlock, buffer: Buffer) -> bool:
+    """Whether elements of a buffer are looked at under a condition alone."""
+    loads: dict[bool, list[BufferLoad]] = {False: [], True: []}
+
+    def visit(node: Any, is_guarded: bool) -> None:
+        if isinstance(node, BufferLoad) and node.buffer is buffer:
+            loads[is_guarded].append(node)
+        below = list(children(node))
+        is_call = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+        if is_call or isinstance(node, (Select, IfThenElse)):
+            condition = node.args[0] if is_call else node.condition
+            visit(condition, is_guarded)
+            for child in below:
+                if child is not condition:
+                    visit(child, True)
+            return
+        for child in below:
+            visit(child, is_guarded)
+
+    visit(block.body, False)
+    return any(
+        not any(structural_equal(load.indices, other.indices) for other in loads[False])
+        for load in loads[True]
+    )
 
 
 def _is_made_alike(

@@ -55,7 +55,8 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     """B[i] = f(A[i]);  C[i] = g(B[i])   →   C[i] = g(f(A[i]))
 
     The block must store one element at its own axes and hold no reduction; its buffer disappears. A value
-    that a consumer needs more than once is bound by `Let`.
+    that a consumer needs more than once is bound by `Let`. What it reads must stay the same until its value
+    is needed.
     """
     place = find_block(func, block_name)
     block: SBlock = place.stmt.block
