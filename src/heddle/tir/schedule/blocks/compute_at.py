@@ -4,14 +4,12 @@ iteration needs."""
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from heddle.arith import Analyzer
-from heddle.ir.node import children, replace
-from heddle.ir.op import Op
+from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import Call, IntImm, PrimExpr, Range, Select, Var, is_const_int
+from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers
@@ -20,7 +18,6 @@ from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
     For,
-    IfThenElse,
     PrimFunc,
     SBlock,
     SBlockRealize,
@@ -31,6 +28,7 @@ from heddle.tir.schedule.blocks.moved import (
     Neighbour,
     first_out_of_order,
     is_conditional,
+    is_guarded,
     loop_used_directly,
     loops_around,
     neighbours,
@@ -307,7 +305,7 @@ def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
     """A consumer that looks at what was made under a condition has a value also where nothing was made: the
     producer must go over as much as it does."""
     block: SBlock = place.stmt.block
-    if not _is_guarded(block, buffer):
+    if not is_guarded(block, buffer):
         return
     producers = [
         each for each in places(func) if isinstance(each.stmt, SBlockRealize) and each.stmt is not place.stmt
@@ -341,32 +339,6 @@ def _holds_domain(outer: Range, inner: Range) -> bool:
     is_same = structural_equal((outer.min, outer.extent), (inner.min, inner.extent))
     return is_same or (
         analyzer.can_prove(outer.min <= inner.min) and analyzer.can_prove(inner.end <= outer.end)
-    )
-
-
-def _is_guarded(block: SBlock, buffer: Buffer) -> bool:
-    """Whether elements of a buffer are looked at under a condition alone."""
-    loads: dict[bool, list[BufferLoad]] = {False: [], True: []}
-
-    def visit(node: Any, is_guarded: bool) -> None:
-        if isinstance(node, BufferLoad) and node.buffer is buffer:
-            loads[is_guarded].append(node)
-        below = list(children(node))
-        is_call = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
-        if is_call or isinstance(node, (Select, IfThenElse)):
-            condition = node.args[0] if is_call else node.condition
-            visit(condition, is_guarded)
-            for child in below:
-                if child is not condition:
-                    visit(child, True)
-            return
-        for child in below:
-            visit(child, is_guarded)
-
-    visit(block.body, False)
-    return any(
-        not any(structural_equal(load.indices, other.indices) for other in loads[False])
-        for load in loads[True]
     )
 
 

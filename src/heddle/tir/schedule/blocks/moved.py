@@ -20,9 +20,11 @@ from functools import lru_cache
 from typing import Any
 
 from heddle.ir.node import Node, children
+from heddle.ir.op import Op
+from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk
 from heddle.prim.intrinsics import is_prefetch
-from heddle.prim.nodes import Var
+from heddle.prim.nodes import Call, Select, Var
 from heddle.support.frozen import frozen
 from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import (
@@ -31,6 +33,7 @@ from heddle.tir.nodes import (
     BufferStore,
     Evaluate,
     For,
+    IfThenElse,
     PrimFunc,
     SBlock,
     SBlockRealize,
@@ -201,6 +204,32 @@ def loop_used_directly(own: Place, target: Sequence[For]) -> Var | None:
     """The variable of a loop that a block leaves and names otherwise than through its axes."""
     left = {loop.loop_var for loop in loops_around(own)} - {loop.loop_var for loop in target}
     return next((node for node in walk(own.stmt.block) if isinstance(node, Var) and node in left), None)
+
+
+def is_guarded(block: SBlock, buffer: Buffer) -> bool:
+    """Whether elements of a buffer are looked at under a condition alone."""
+    loads: dict[bool, list[BufferLoad]] = {False: [], True: []}
+
+    def visit(node: Any, is_inside: bool) -> None:
+        if isinstance(node, BufferLoad) and node.buffer is buffer:
+            loads[is_inside].append(node)
+        below = list(children(node))
+        is_call = isinstance(node, Call) and isinstance(node.op, Op) and node.op.name == "tir.if_then_else"
+        if is_call or isinstance(node, (Select, IfThenElse)):
+            condition = node.args[0] if is_call else node.condition
+            visit(condition, is_inside)
+            for child in below:
+                if child is not condition:
+                    visit(child, True)
+            return
+        for child in below:
+            visit(child, is_inside)
+
+    visit(block.body, False)
+    return any(
+        not any(structural_equal(load.indices, other.indices) for other in loads[False])
+        for load in loads[True]
+    )
 
 
 def _both(loops: Sequence[For], others: Sequence[For]) -> list[For]:
