@@ -161,7 +161,7 @@ class Module:
         "R.prim_value(0)), ty_args=R.Object)\nreturn y"
     ),
     "C source": _graph(
-        'y = R.ExternFunc("f", {"c_source": "int f;", "c_source_fmt": "c"})(x, ty_args=R.Object)\nreturn y'
+        'y = R.ExternFunc("f", attrs={"c_source": "int f;"})(x, ty_args=R.Object)\nreturn y'
     ),
 }
 """Refused before anything is compiled, by every command."""
