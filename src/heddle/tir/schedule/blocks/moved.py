@@ -93,8 +93,8 @@ def touched_by(node: Node) -> Touched:
 
 def _touched_itself(stmt: Stmt) -> Touched:
     """What a statement touches, without the statements in it."""
-    parts = [touched_by(child) for child in children(stmt) if not isinstance(child, (Stmt, Buffer, Var))]
-    reads = frozenset[Buffer]().union(*(part.reads for part in parts))
+    below = [child for child in children(stmt) if not (child.is_leaf or isinstance(child, (Stmt, Buffer)))]
+    reads = frozenset[Buffer]().union(*(touched_by(child).reads for child in below))
     if isinstance(stmt, SBlock):
         sources = frozenset(match.source.buffer for match in stmt.match_buffers)
         return Touched(sources, sources)
