@@ -160,9 +160,7 @@ class Module:
         'y = R.call_builtin_with_ctx("vm.builtin.tensor_cache.load", (R.str("/"), R.prim_value(1), '
         "R.prim_value(0)), ty_args=R.Object)\nreturn y"
     ),
-    "C source": _graph(
-        'y = R.ExternFunc("f", attrs={"c_source": "int f;"})(x, ty_args=R.Object)\nreturn y'
-    ),
+    "C source": _graph('y = R.ExternFunc("f", attrs={"c_source": "int f;"})(x, ty_args=R.Object)\nreturn y'),
 }
 """Refused before anything is compiled, by every command."""
 
