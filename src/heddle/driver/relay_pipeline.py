@@ -17,7 +17,6 @@ from typing import Any
 
 from heddle.driver.codes import D0110
 from heddle.driver.relay_build import build as build_program
-from heddle.driver.relay_vm import as_module
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
@@ -55,7 +54,7 @@ class PipelineConfig:
         """A stage, or interfaces of the pipeline. Raises: UsageError D0110 for an unknown name."""
         if isinstance(key, IRModule):
             if id(key) not in self.stages:
-                self.stages[id(key)] = PipelineStage(self, as_module(key), key)
+                self.stages[id(key)] = PipelineStage(self, key)
             return self.stages[id(key)]
         kind = "param" if key == "param_group" else key
         if not isinstance(kind, str) or kind not in self._outside:
@@ -122,8 +121,6 @@ class PipelineStage:
 
     config: PipelineConfig
     mod: IRModule
-    given: IRModule
-    """The module as the user has it, which keeps its identity."""
     target: Any = None
     target_host: Any = None
     dev: Device = field(default_factory=lambda: cpu(0))

@@ -59,7 +59,6 @@ from heddle.lower.relay_devices import (
 )
 from heddle.lower.relay_types import (
     INTERPRET,
-    is_generic,
     is_vaguer,
     known_type,
     named_dims,
@@ -76,7 +75,7 @@ from heddle.relay.text_values import type_text
 from heddle.relay.transform.defuse_ops import without_kernels
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalForm
 from heddle.relay.typed import infer_module
-from heddle.relay.unify import instantiate, types_of_instance
+from heddle.relay.unify import instantiate, is_generic, types_of_instance
 from heddle.support.diagnostics import UsageError
 from heddle.support.names import NameSupply
 from heddle.support.span import at

@@ -16,7 +16,7 @@ from heddle.prim.nodes import SizeVar
 from heddle.prim.substitute import substitute
 from heddle.relay.nodes import AnyDim, RefType
 from heddle.relay.text_values import type_text
-from heddle.relay.unify import replace_type_vars
+from heddle.relay.unify import is_generic, replace_type_vars
 from heddle.support.diagnostics import UsageError
 from heddle.support.span import Span
 
@@ -120,11 +120,6 @@ def refined(found: Type, wanted: Type, node: Any, dims: str, *, is_pure: bool) -
         return found
     made = normal_type(wanted, node, dims, is_pure=is_pure)
     return on_device(made, found.vdevice) if isinstance(found, TensorType) else made
-
-
-def is_generic(ty: Any) -> bool:
-    """Whether it is the type of a function with type parameters."""
-    return isinstance(ty, FuncType) and bool(ty.type_params)
 
 
 def type_map(variables: tuple[Any, ...], types: tuple[Type, ...]) -> dict[Any, Type]:

@@ -207,6 +207,11 @@ def replace_type_vars(ty: Type, mapping: dict[Any, Type]) -> Type:
     return rebuild(ty, lambda old, new: mapping.get(old, new) if isinstance(old, TypeVar) else new)  # type: ignore[no-any-return]
 
 
+def is_generic(ty: Any) -> bool:
+    """Whether it is the type of a function with type parameters."""
+    return isinstance(ty, FuncType) and bool(ty.type_params)
+
+
 def is_complete(ty: Type) -> bool:
     """Whether nothing in a type is still to be found."""
     return isinstance(ty, TensorType) or not any(

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import pytest
 
+from heddle.ir.node import replace
+from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.schedule import Schedule, ScheduleError
+from heddle.tir.schedule.blocks.moved import is_guarded, touched_by
 from tests.unit.schedule.test_order_of_moved_blocks import Act, behind, inlined, merged, parsed, under
 
 HALO = """
@@ -443,3 +446,15 @@ IN_PLACE: list[tuple[str, str, Act, str]] = [
 def test_programs_that_read_what_they_write(text: str, act: Act, code: str) -> None:
     with pytest.raises(ScheduleError, match=code):
         act(Schedule(parsed(text)))
+
+
+def test_questions_about_moves_visit_a_shared_value_once() -> None:
+    """Sixty doublings: what is shared would be met 2 ** 60 times."""
+    func = parsed(STORE_ALONE)
+    (realize,) = (each for each in blocks_in(func.body) if each.block.name_hint == "C")
+    value = realize.block.body.value
+    for _ in range(60):
+        value = value + value
+    block = replace(realize.block, body=replace(realize.block.body, value=value))
+    (read,) = (region.buffer for region in block.reads)
+    assert touched_by(block).reads == {read} and not is_guarded(block, read)

@@ -24,7 +24,7 @@ from heddle.relay.text_values import type_text
 from heddle.relay.transform.copying import Lines, lets
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr, infer_module
-from heddle.relay.unify import instantiate, replace_type_vars, types_of_instance
+from heddle.relay.unify import instantiate, is_generic, replace_type_vars, types_of_instance
 from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.support.names import NameSupply
 from heddle.support.trampoline import Recursion, run
@@ -291,7 +291,7 @@ class _Maker:
             var, value = expr.var, expr.value
             if isinstance(value, Function) and value.type_params:
                 self._values[var] = _Generic(value, var.name_hint, self._types)
-            elif _is_generic(value.ty) and is_atomic(value):
+            elif is_generic(value.ty) and is_atomic(value):
                 self._values[var] = value
             elif isinstance(value, Function):
                 made = yield self._closure(value, self._bound(var), self._known(value.ty))
@@ -410,10 +410,10 @@ class _Maker:
             return atom if known is None else known
         own, goal = self._known(ty), self._known(wanted) if isinstance(wanted, FuncType) else None
         types: tuple[Type, ...] = ()
-        if _is_generic(own):
+        if is_generic(own):
             if known is not None and not isinstance(known, _Generic):
                 return (yield self._atom(known, wanted))
-            if goal is None or _is_generic(goal) or not isinstance(atom, (Var, GlobalVar, Constructor)):
+            if goal is None or is_generic(goal) or not isinstance(atom, (Var, GlobalVar, Constructor)):
                 message = "a generic function is used as a value, and nothing says with which types"
                 raise UsageError(Q0503, message, span=atom.span)
             types = types_of_instance(own, goal)  # type: ignore[arg-type]
@@ -435,8 +435,3 @@ class _Maker:
         if kind is self._program.kind(wanted):
             return value
         return self._program.value(kind.apply, wanted, {value: TypeCall(kind.header)})
-
-
-def _is_generic(ty: Any) -> bool:
-    """Whether it is the type of a function with type parameters."""
-    return isinstance(ty, FuncType) and bool(ty.type_params)

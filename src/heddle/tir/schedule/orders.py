@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import Var
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.blocks import blocks_below, walk_stmts
@@ -89,7 +89,7 @@ def changes_when_repeated(body: Stmt) -> SBlock | None:
         is_again = block.init is not None and reduction_variables(realize) <= inside
         found = [r for r in block.reads if r.buffer in written]
         if is_again:
-            kept = {node.buffer for node in walk(block.init) if isinstance(node, BufferLoad)}  # type: ignore[arg-type]
+            kept = {node.buffer for node in walk_distinct(block.init) if isinstance(node, BufferLoad)}  # type: ignore[arg-type]
             found = [
                 r for r in found if r.buffer in kept or not any(structural_equal(r, w) for w in block.writes)
             ]

@@ -4,6 +4,7 @@ iteration needs."""
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from heddle.arith import Analyzer
 from heddle.ir.node import replace
@@ -27,6 +28,7 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.moved import (
     Neighbour,
     first_out_of_order,
+    holds_loop,
     is_conditional,
     is_guarded,
     loop_used_directly,
@@ -76,8 +78,9 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     if outside or not readers:
         name = outside[0].block.name_hint if outside else "nothing"
         raise ScheduleError(T0407, f"{name} outside the loop reads {buffer.name!r}", func, block)
-    _check_order(func, place, loop, made=None)
-    unsettled = _unsettled(func, place, loop, is_result=False)
+    others, around = neighbours(func, place), (*loops_around(find_loop(func, loop_var)), loop)
+    _check_order(func, place, others, around, made=None)
+    unsettled = unsettled_loops(place, others, around, is_result=False)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
@@ -103,9 +106,10 @@ def reverse_compute_at(
     _check_may_leave(func, place, loop)
     _check_runs_over_all(func, place)
     buffer = _produced_under(func, loop, block)
-    _check_order(func, place, loop, made=buffer)
+    others, around = neighbours(func, place), (*loops_around(find_loop(func, loop_var)), loop)
+    _check_order(func, place, others, around, made=buffer)
     _check_guarded(func, place, buffer)
-    unsettled = _unsettled(func, place, loop, is_result=True)
+    unsettled = unsettled_loops(place, others, around, is_result=True)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
@@ -230,13 +234,14 @@ def _check_same_scope(func: PrimFunc, block: SBlock, loop: For) -> None:
         )
 
 
-def _check_order(func: PrimFunc, place: Place, loop: For, made: Buffer | None) -> None:
-    """The block must come before and behind the others as it did. `made` is what a consumer goes over, None
-    for a producer, which goes to the front of the loop."""
+def _check_order(
+    func: PrimFunc, place: Place, others: Sequence[Neighbour], around: Sequence[For], made: Buffer | None
+) -> None:
+    """The block must come before and behind the others as it did. `around`: the loops that it will be in, the
+    one that it moves under last. `made` is what a consumer goes over, None for a producer, which goes to the
+    front of the loop."""
     block: SBlock = place.stmt.block
-    around = find_loop(func, loop.loop_var)
-    others = neighbours(func, place)
-    inside = [k for k, other in enumerate(others) if any(each is loop for each in other.loops)]
+    inside = [k for k, other in enumerate(others) if holds_loop(other.loops, around[-1])]
     position = {id(other): k for k, other in enumerate(others)}
 
     def will_be_behind(other: Neighbour) -> bool:
@@ -249,9 +254,9 @@ def _check_order(func: PrimFunc, place: Place, loop: For, made: Buffer | None) -
             return buffer in own.writes and buffer not in other.touched.writes
         if buffer in own.writes or other.block is None or not writes_buffer(other.block, buffer):
             return False
-        return buffer is made or _is_made_alike(func, place, loop, other, (made, buffer))
+        return buffer is made or _is_made_alike(func, place, around, other, (made, buffer))
 
-    found = first_out_of_order(func, place, others, (*loops_around(around), loop), will_be_behind, is_fit)
+    found = first_out_of_order(func, place, others, around, will_be_behind, is_fit)
     if found is not None:
         name, buffer = found
         raise ScheduleError(
@@ -260,11 +265,6 @@ def _check_order(func: PrimFunc, place: Place, loop: For, made: Buffer | None) -
             func,
             block,
         )
-
-
-def _unsettled(func: PrimFunc, place: Place, loop: For, is_result: bool) -> set[Var]:
-    around = (*loops_around(find_loop(func, loop.loop_var)), loop)
-    return unsettled_loops(place, neighbours(func, place), around, is_result)
 
 
 def _check_may_leave(func: PrimFunc, place: Place, loop: For) -> None:
@@ -343,15 +343,14 @@ def _holds_domain(outer: Range, inner: Range) -> bool:
 
 
 def _is_made_alike(
-    func: PrimFunc, place: Place, loop: For, other: Neighbour, buffers: tuple[Buffer, Buffer]
+    func: PrimFunc, place: Place, around: Sequence[For], other: Neighbour, buffers: tuple[Buffer, Buffer]
 ) -> bool:
-    """Whether an iteration of the loop has made, for good, what a consumer will read of the second of two
-    buffers, going over what the iteration makes of the first."""
+    """Whether an iteration of the last of the loops `around` has made, for good, what a consumer will read of
+    the second of two buffers, going over what the iteration makes of the first."""
     block: SBlock = place.stmt.block
-    around = (*loops_around(find_loop(func, loop.loop_var)), loop)
-    shared = [each for each in around if any(each is inner for inner in other.loops)]
-    outside = loops_around(place)
-    entered = [each for each in shared if not any(each is kept for kept in outside)]
+    loop, outside = around[-1], loops_around(place)
+    shared = [each for each in around if holds_loop(other.loops, each)]
+    entered = [each for each in shared if not holds_loop(outside, each)]
     if any(may_meet(func, each, buffers[1]) for each in entered):
         return False
     first = dict(zip(_reading_axes(func, block, buffers[0]), _made(func, loop, buffers[0]), strict=True))

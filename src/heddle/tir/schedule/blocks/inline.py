@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
@@ -28,6 +28,7 @@ from heddle.tir.nodes import (
 from heddle.tir.schedule.blocks.moved import (
     Neighbour,
     first_out_of_order,
+    holds_loop,
     is_conditional,
     loop_used_directly,
     loops_around,
@@ -126,7 +127,7 @@ def _runs_again(
     for loop in writer.loops:
         if is_unit(loop.extent):
             continue
-        is_own, around = _holds(own, loop), [_holds(reader.loops, loop) for reader in readers]
+        is_own, around = holds_loop(own, loop), [holds_loop(reader.loops, loop) for reader in readers]
         if is_own and not all(around) and any(may_meet(func, loop, source) for source in written):
             return True
         if not is_own and any(around):
@@ -143,7 +144,7 @@ def _at_its_share(func: PrimFunc, place: Place, loop: For, reader: Neighbour) ->
     other = find_block(func, reader.block.name_hint).stmt
     own = _bound_axes(place.stmt)
     theirs = _bound_axes(other)
-    loads = [node for node in walk(reader.block) if isinstance(node, BufferLoad)]
+    loads = [node for node in walk_distinct(reader.block) if isinstance(node, BufferLoad)]
     return all(
         any(
             isinstance(index, Var)
@@ -293,7 +294,7 @@ def _check_runs_alike(func: PrimFunc, place: Place, producer: Place, mapping: di
     shared = {
         loop.loop_var
         for loop in loops_around(place)
-        if _holds(loops_around(producer), loop) and not is_unit(loop.extent)
+        if holds_loop(loops_around(producer), loop) and not is_unit(loop.extent)
     }
     made = _bound_axes(producer.stmt)
     for axis, value in _bound_axes(place.stmt).items():
@@ -301,10 +302,6 @@ def _check_runs_alike(func: PrimFunc, place: Place, producer: Place, mapping: di
         if shared & set(free_vars(value, at)) and value is not at:
             text = f"axis {axis.name!r} is at another point of the loops around than the producer"
             raise ScheduleError(T0406, text, func, block)
-
-
-def _holds(loops: Sequence[For], loop: For) -> bool:
-    return any(each is loop for each in loops)
 
 
 def _only_producer(func: PrimFunc, scope: SBlock, block: SBlock) -> tuple[Buffer, SBlockRealize]:

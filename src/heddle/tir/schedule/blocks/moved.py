@@ -22,7 +22,7 @@ from typing import Any
 from heddle.ir.node import Node, children
 from heddle.ir.op import Op
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Select, Var
 from heddle.support.frozen import frozen
@@ -76,7 +76,7 @@ def touched_by(node: Node) -> Touched:
     """What a node touches, with all that is in it."""
     reads: set[Buffer] = set()
     writes: set[Buffer] = set()
-    for part in walk(node):
+    for part in walk_distinct(node):
         if isinstance(part, BufferLoad):
             reads.add(part.buffer)
         elif isinstance(part, BufferStore):
@@ -87,7 +87,7 @@ def touched_by(node: Node) -> Touched:
             sources = {match.source.buffer for match in part.match_buffers}
             reads, writes = reads | sources, writes | sources
         elif isinstance(part, Evaluate) and not is_prefetch(part.value):
-            writes |= {each.buffer for each in walk(part.value) if isinstance(each, BufferLoad)}
+            writes |= {each.buffer for each in walk_distinct(part.value) if isinstance(each, BufferLoad)}
     return Touched(frozenset(reads), frozenset(writes))
 
 
@@ -148,8 +148,8 @@ def first_out_of_order(
     for other in others:
         for buffer, is_one in _conflicts(touched_by(own.stmt), other.touched):
             shared = _both(around, other.loops)
-            left = [loop for loop in shared if not _holds(target, loop)]
-            entered = [loop for loop in _both(target, other.loops) if not _holds(around, loop)]
+            left = [loop for loop in shared if not holds_loop(target, loop)]
+            entered = [loop for loop in _both(target, other.loops) if not holds_loop(around, loop)]
             if (
                 will_be_behind(other) is not other.is_behind
                 or any(not is_one or may_meet(func, loop, buffer) for loop in left)
@@ -187,7 +187,7 @@ def unsettled_loops(
         if {buffer.data for buffer in other.touched.writes} & sources
         or {buffer.data for buffer in other.touched.reads} & results
     ]
-    return {loop.loop_var for loop in kept if any(_holds(other.loops, loop) for other in changing)}
+    return {loop.loop_var for loop in kept if any(holds_loop(other.loops, loop) for other in changing)}
 
 
 def is_conditional(own: Place, target: Place) -> bool:
@@ -203,14 +203,20 @@ def is_conditional(own: Place, target: Place) -> bool:
 def loop_used_directly(own: Place, target: Sequence[For]) -> Var | None:
     """The variable of a loop that a block leaves and names otherwise than through its axes."""
     left = {loop.loop_var for loop in loops_around(own)} - {loop.loop_var for loop in target}
-    return next((node for node in walk(own.stmt.block) if isinstance(node, Var) and node in left), None)
+    return next(
+        (node for node in walk_distinct(own.stmt.block) if isinstance(node, Var) and node in left), None
+    )
 
 
 def is_guarded(block: SBlock, buffer: Buffer) -> bool:
     """Whether elements of a buffer are looked at under a condition alone."""
     loads: dict[bool, list[BufferLoad]] = {False: [], True: []}
+    seen: set[tuple[int, bool]] = set()
 
     def visit(node: Any, is_inside: bool) -> None:
+        if (id(node), is_inside) in seen:
+            return
+        seen.add((id(node), is_inside))
         if isinstance(node, BufferLoad) and node.buffer is buffer:
             loads[is_inside].append(node)
         below = list(children(node))
@@ -233,8 +239,9 @@ def is_guarded(block: SBlock, buffer: Buffer) -> bool:
 
 
 def _both(loops: Sequence[For], others: Sequence[For]) -> list[For]:
-    return [loop for loop in loops if _holds(others, loop)]
+    return [loop for loop in loops if holds_loop(others, loop)]
 
 
-def _holds(loops: Sequence[For], loop: For) -> bool:
+def holds_loop(loops: Sequence[For], loop: For) -> bool:
+    """Whether a loop is one of these."""
     return any(each is loop for each in loops)
