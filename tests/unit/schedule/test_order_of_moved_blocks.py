@@ -192,6 +192,19 @@ def main(A: T.Buffer((4, 3), "int32"), C: T.Buffer((4, 3), "int32")):
                 vo, vj = T.axis.remap("SS", [o, j])
                 C[vo, vj] = S[0] * 2 + vo
 """
+JOIN = """
+@T.prim_func
+def main(A: T.Buffer((4, {size}), "int32"), C: T.Buffer((4, 5), "int32")):
+    B = T.sblock_alloc_buffer((4, {size}), "int32")
+    for i, j in T.grid(4, {size}):
+        with T.sblock("B"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            B[vi, vj] = A[vi, vj] + 1
+    for i, j in T.grid(4, 5):
+        with T.sblock("C"):
+            vi, vj = T.axis.remap("SS", [i, j])
+            C[vi, vj] = T.if_then_else(T.And({first} <= vj, vj < {last}), B[vi, vj - {first}], vi)
+"""
 
 AXES_OF_BOTH = """vo = T.axis.spatial(4, (o + j) % 4)
                 vj = T.axis.spatial(3, j)
@@ -277,6 +290,8 @@ TAKEN: list[tuple[str, str, Act]] = [
     ("a consumer behind its producer", SCRATCH_ROW, behind("C", "B")),
     ("an axis that no index tells", ROW_USED_AGAIN, under("S", "B", 1)),
     ("such an axis of a consumer", ELEMENT_USED_AGAIN, behind("B", "S", 1)),
+    ("the first part of a join", JOIN.format(size=3, first=0, last=3), behind("C", "B")),
+    ("the second part of a join", JOIN.format(size=3, first=2, last=5), behind("C", "B")),
     ("such an axis of a producer", ELEMENT_USED_AGAIN, under("S", "B", 1)),
 ]
 

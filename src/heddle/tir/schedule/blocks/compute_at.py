@@ -303,22 +303,22 @@ def _check_runs_over_all(func: PrimFunc, place: Place) -> None:
 
 def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
     """A consumer that looks at what was made under a condition has a value also where nothing was made: the
-    producer must go over as much as it does."""
+    producer must go over as much as it does. Axes that run whole in each iteration need one iteration."""
     block: SBlock = place.stmt.block
     if not is_guarded(block, buffer):
         return
     producers = [
         each for each in places(func) if isinstance(each.stmt, SBlockRealize) and each.stmt is not place.stmt
     ]
+    read = _reading_axes(func, block, buffer)
     for producer in producers:
         made: SBlock = producer.stmt.block
         if not writes_buffer(made, buffer) or blocks_in(made.body):
             continue
-        stored = [_axis_of(index, made) for index in _store_indices(made, buffer)]
-        read = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
+        stored = _store_indices(made, buffer)
         same = all(
-            a is not None and b is not None and _holds_domain(_domain(made, a), _domain(block, b))
-            for a, b in zip(stored, read, strict=True)
+            _surely_runs(made, index) if axis is None else _goes_as_far(made, index, _domain(block, axis))
+            for index, axis in zip(stored, read, strict=True)
         )
         may_not_run = any(
             not analyzer_at(producer).can_prove(each.extent >= 1)
@@ -328,6 +328,17 @@ def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
         if not same or may_not_run or leaves_out(producer):
             text = f"block {block.name_hint!r} reads {buffer.name!r} under a condition, and goes over more"
             raise ScheduleError(T0407, text, func, block)
+
+
+def _surely_runs(made: SBlock, index: PrimExpr) -> bool:
+    """Whether the axes of an index have values at all."""
+    used = set(free_vars(index))
+    return all(Analyzer().can_prove(axis.dom.extent >= 1) for axis in made.iter_vars if axis.var in used)
+
+
+def _goes_as_far(made: SBlock, index: PrimExpr, domain: Range) -> bool:
+    axis = _axis_of(index, made)
+    return axis is not None and _holds_domain(_domain(made, axis), domain)
 
 
 def _domain(block: SBlock, var: Var) -> Range:
