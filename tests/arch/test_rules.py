@@ -244,6 +244,7 @@ def test_llvm_ir_is_written_as_text() -> None:
 
 WRITERS = {
     "support/parts.py": "the writer itself",
+    "support/private_cache.py": "a count of pages, to which processes append; the loss of it costs a listing",
     "driver/cli/entry.py": "standard streams that the process was started without",
     "driver/cli/guard.py": "standard output whose reader has gone",
     "codegen/llvm/object_code.py": "the pipe of a worker's answers",

@@ -87,7 +87,7 @@ class ProgramCache:
         if folder is None or key is None:
             return make()
         settle(key.begin)
-        found = self._found(folder, key.name()) if folder.has_begin(key.begin) else None
+        found = self._found(folder, key.name()) if folder.read(key.begin) is not None else None
         if found is not None:
             self.hits += 1
             return found
@@ -106,8 +106,8 @@ class ProgramCache:
 @frozen
 class ProgramKey:
     """What a program is found by. `begin`: how the names of files begin that hold a program of this module,
-    for this target, with any weights, by any state of this package. `constants`: all tensors of the module;
-    `large`: those of them whose bits `begin` does not tell."""
+    for this target, with any weights, by any state of this package; an empty file of that name says that
+    there was one. `constants`: all tensors of the module; `large`: those whose bits `begin` does not tell."""
 
     begin: str
     constants: Sequence[Tensor]
@@ -116,7 +116,7 @@ class ProgramKey:
     def name(self) -> str:
         """The file of the program."""
         parts = (sources_digest().encode(), *map_on_threads(tensor_key, self.large))
-        return self.begin + blake2b(b"".join(parts), digest_size=16).hexdigest()
+        return f"{self.begin}-{blake2b(b''.join(parts), digest_size=16).hexdigest()}"
 
 
 def program_key(mod: IRModule, target: Target, options: BuildOptions) -> ProgramKey | None:
@@ -140,7 +140,7 @@ def program_key(mod: IRModule, target: Target, options: BuildOptions) -> Program
         llvmlite.__version__,
     )
     text = repr([str(part) for part in parts])
-    begin = f"program-{blake2b(text.encode(), digest_size=16).hexdigest()}-"
+    begin = f"program-{blake2b(text.encode(), digest_size=16).hexdigest()}"
     return ProgramKey(begin, constants, large)
 
 
@@ -189,10 +189,17 @@ def _keep(folder: PrivateCache, key: ProgramKey, name: str, program: Module) -> 
         return
     # The user may write into the constants that he gave, as soon as he has the program.
     put = folder.sealed(name, _PADDING, *pieces, is_lasting=_outside_of(key.constants))
-    if put is not None and size_bytes > _SMALL_BYTES:
-        in_background(key.begin, put)
-    elif put is not None:
+    if put is None:
+        return
+
+    def write() -> None:
         put()
+        folder.write(key.begin)
+
+    if size_bytes > _SMALL_BYTES:
+        in_background(key.begin, write)
+    else:
+        write()
 
 
 def _outside_of(tensors: Sequence[Tensor]) -> Callable[[memoryview], bool]:

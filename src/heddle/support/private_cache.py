@@ -7,12 +7,14 @@ read.
 
     file   magic (8 bytes), HMAC (32), content           named by its user, mode 0600
     key    32 random bytes                               mode 0600, made by the first process
+    size   as many bytes as files have pages, about      mode 0600; missing or empty, it is made anew
     .NAME.HEX.part                                       a file that is being written (`heddle.support.parts`)
 
 A file appears whole or not at all, and one that is damaged, of another key, or no ordinary file is as good
 as missing; so nothing waits for the disk (no fsync). Links are not followed, and nothing waits for a pipe.
-Above `limit_bytes` the files that were used least recently go; so do parts that a dead process left.
-Processes may work on one folder at once.
+Above `limit_bytes` the files that were used least recently go, and parts that dead processes left. A file
+counts as whole pages of 4 KiB, so their number is bounded, too. Nothing lists the folder before it is full:
+each writer appends to `size` as many bytes as its file has pages. Processes may work on one folder at once.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ from heddle.support.reading import descriptor_of_file
 from heddle.support.settings import settings
 
 KEY_NAME = "key"
+SIZE_NAME = "size"
+PAGE_BYTES = 4096
 _MAGIC = b"HDLPRIV2"
 _CHUNK_BYTES = 4 << 20
 _KEY_BYTES = 32
@@ -124,7 +128,6 @@ class PrivateCache:
     limit_bytes: int
     _key: bytes | None = None
     _is_off: bool = False
-    _size_bytes: int | None = None
 
     def read(self, name: str) -> bytes | None:
         """The content of a file, which is now the one used last; None where there is none to be trusted."""
@@ -149,12 +152,6 @@ class PrivateCache:
         put = self.sealed(name, *pieces)
         if put is not None:
             put()
-
-    def has_begin(self, begin: str) -> bool:
-        """Whether there is a file whose name begins so."""
-        with self._opened() as folder, suppress(OSError):
-            return folder is not None and any(name.startswith(begin) for name in os.listdir(folder))
-        return False
 
     def sealed(
         self, name: str, *pieces: bytes | memoryview, is_lasting: Callable[[memoryview], bool] = _never
@@ -192,15 +189,15 @@ class PrivateCache:
             ]
 
     def clear(self) -> int:
-        """Remove all files, parts and the key. The result is how many files there were."""
+        """Remove all files, parts, the key and the size. The result is how many files there were."""
         with self._opened() as folder:
             if folder is None:
                 return 0
             names = [file.name for file in _files(folder)]
-            for name in (*names, KEY_NAME):
+            for name in (*names, KEY_NAME, SIZE_NAME):
                 _remove(folder, name)
             remove_dead_parts(self.folder, folder)
-            self._key, self._size_bytes = None, 0
+            self._key = None
             return len(names)
 
     def check(self) -> None:
@@ -239,20 +236,28 @@ class PrivateCache:
 
     def _account(self, folder: int, added_bytes: int) -> None:
         """Notice what was added; above the limit, remove what was used least recently."""
-        if self._size_bytes is None:
-            remove_dead_parts(self.folder, folder)
-            self._size_bytes = sum(file.size_bytes for file in _files(folder))
-        else:
-            self._size_bytes += added_bytes
-        if self._size_bytes <= self.limit_bytes:
-            return
+        descriptor = _open_size(folder)
+        try:
+            is_known = os.fstat(descriptor).st_size > 0
+            os.write(descriptor, bytes(_pages(added_bytes)))
+            if not is_known or os.fstat(descriptor).st_size * PAGE_BYTES > self.limit_bytes:
+                os.ftruncate(descriptor, 0)  # whoever dies now leaves it unknown
+                os.ftruncate(descriptor, self._swept(folder))
+        finally:
+            os.close(descriptor)
+
+    def _swept(self, folder: int) -> int:
+        """Remove dead parts and, above the limit, the files that were used least recently. The result is how
+        many pages the others have."""
         remove_dead_parts(self.folder, folder)
         files = _files(folder)
-        self._size_bytes = sum(file.size_bytes for file in files)
-        while files and self._size_bytes > self.limit_bytes * _KEPT_SHARE:
-            oldest = files.pop()
-            self._size_bytes -= oldest.size_bytes
-            _remove(folder, oldest.name)
+        pages = sum(_pages(file.size_bytes) for file in files)
+        if pages * PAGE_BYTES > self.limit_bytes:
+            while files and pages * PAGE_BYTES > self.limit_bytes * _KEPT_SHARE:
+                oldest = files.pop()
+                pages -= _pages(oldest.size_bytes)
+                _remove(folder, oldest.name)
+        return pages
 
 
 def user_cache() -> PrivateCache:
@@ -377,17 +382,34 @@ def _put(folder: int, name: str, pieces: Iterable[bytes | memoryview]) -> None:
         part.become()
 
 
+def _pages(size_bytes: int) -> int:
+    """How many pages a file has. An empty one takes room, too."""
+    return max(1, -(-size_bytes // PAGE_BYTES))
+
+
+def _open_size(folder: int) -> int:
+    """The file `size`, open for appending; an empty one in the place of what is no ordinary file."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    with suppress(OSError):
+        descriptor = os.open(SIZE_NAME, flags, 0o600, dir_fd=folder)
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return descriptor
+        os.close(descriptor)
+    _remove(folder, SIZE_NAME)
+    return os.open(SIZE_NAME, flags, 0o600, dir_fd=folder)
+
+
 def _remove(folder: int, name: str) -> None:
     with suppress(OSError):
         os.unlink(name, dir_fd=folder)
 
 
 def _files(folder: int) -> list[CachedFile]:
-    """What lies in the folder, apart from the key and parts, those used last first."""
+    """What lies in the folder, apart from key, size and parts, those used last first."""
     found = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.name == KEY_NAME or entry.name.startswith("."):
+            if entry.name in (KEY_NAME, SIZE_NAME) or entry.name.startswith("."):
                 continue
             with suppress(OSError):
                 known = entry.stat(follow_symlinks=False)

@@ -200,7 +200,7 @@ def test_values_without_a_text_of_their_own_have_no_key():
 @pytest.mark.parametrize("damage", ["cut", "changed", "emptied"])
 def test_a_damaged_file_is_compiled_anew(kept, tmp_path, damage):
     heddle.compile(layers())
-    (path,) = (tmp_path / "cache").glob("program-*")
+    (path,) = (tmp_path / "cache").glob("program-*-*")
     data = path.read_bytes()
     changed = data[:-100] + bytes(100)
     path.write_bytes({"cut": data[: len(data) // 2], "changed": changed, "emptied": b""}[damage])
@@ -313,10 +313,10 @@ def test_a_large_program_is_written_while_its_user_goes_on(kept, tmp_path, monke
     monkeypatch.setattr(program_cache, "_SMALL_BYTES", 1000)
     gate = held_writes(monkeypatch)
     first = heddle.compile(layers())
-    assert not list((tmp_path / "cache").glob("program-*"))
+    assert not list((tmp_path / "cache").glob("program-*-*"))
     threading.Timer(0.05, gate.set).start()
     second = heddle.compile(layers())
-    assert kept.hits == 1 and len(list((tmp_path / "cache").glob("program-*"))) == 1
+    assert kept.hits == 1 and len(list((tmp_path / "cache").glob("program-*-*"))) == 1
     x = np.random.default_rng(5).random((8, 24), "float32")
     np.testing.assert_array_equal(results(second, [x]), results(first, [x]))
 
@@ -324,7 +324,7 @@ def test_a_large_program_is_written_while_its_user_goes_on(kept, tmp_path, monke
 def test_what_is_kept_has_no_digests_of_its_own(kept, tmp_path):
     """The cache's code covers all of it: what a file without one says is not believed."""
     heddle.compile(layers())
-    (path,) = (tmp_path / "cache").glob("program-*")
+    (path,) = (tmp_path / "cache").glob("program-*-*")
     data = path.read_bytes()
     artefact = memoryview(data[data.index(b"HEDDLE") :])
     assert dict(section_table(artefact, is_authentic=True))
@@ -343,7 +343,7 @@ def test_what_is_not_kept(tmp_path, monkeypatch):
         for _ in range(2):
             heddle.compile(layers())
         assert cache.hits == 0
-    assert not list(folder.glob("program-*"))
+    assert not list(folder.glob("program-*-*"))
 
 
 @pytest.mark.parametrize(("use", "programs"), [("1", True), ("kernels", False), ("0", False)])
@@ -363,4 +363,4 @@ def test_processes(tmp_path, use, programs):
     assert found[1] == (
         {"compiled": kernels, "cached": 0} if use == "0" else {"compiled": 0, "cached": kernels}
     )
-    assert bool(list(folder.glob("program-*"))) == programs
+    assert bool(list(folder.glob("program-*-*"))) == programs

@@ -9,7 +9,17 @@ from heddle.ir.node import replace
 from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.schedule import Schedule, ScheduleError
 from heddle.tir.schedule.blocks.moved import is_guarded, touched_by
-from tests.unit.schedule.test_order_of_moved_blocks import JOIN, Act, behind, inlined, merged, parsed, under
+from tests.unit.schedule.test_order_of_moved_blocks import (
+    JOIN,
+    SPLIT_TWICE,
+    TILES_OF_ALL_ROWS,
+    Act,
+    behind,
+    inlined,
+    merged,
+    parsed,
+    under,
+)
 
 HALO = """
 @T.prim_func
@@ -343,6 +353,9 @@ REFUSED: list[tuple[str, str, Act]] = [
     ("a consumer that goes over more", GUARDED, behind("C", "P")),
     ("a consumer under loops that never run", GUARDED_EMPTY, behind("C", "P")),
     ("a join of a part that is empty", JOIN.format(size=0, first=2, last=2), behind("C", "B")),
+    ("tiles of tiles that leave gaps", SPLIT_TWICE.format(middle=2), behind("C", "B")),
+    ("tiles that end early", TILES_OF_ALL_ROWS.format(size="n", end="(n - 1)"), behind("C", "B")),
+    ("tiles that end early, free rows", TILES_OF_ALL_ROWS.format(size=5, end=4), behind("C", "B")),
     ("a branch around the consumer", UNDER_A_BRANCH, behind("C", "P")),
     ("a branch around the consumer, merged", UNDER_A_BRANCH, merged("C")),
     ("a store outside of blocks", STORE_ALONE, under("P", "C")),

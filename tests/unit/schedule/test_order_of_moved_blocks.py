@@ -205,6 +205,37 @@ def main(A: T.Buffer((4, {size}), "int32"), C: T.Buffer((4, 5), "int32")):
             vi, vj = T.axis.remap("SS", [i, j])
             C[vi, vj] = T.if_then_else(T.And({first} <= vj, vj < {last}), B[vi, vj - {first}], vi)
 """
+SPLIT_TWICE = """
+@T.prim_func
+def main(A: T.Buffer((24,), "int32"), C: T.Buffer((24,), "int32")):
+    B = T.sblock_alloc_buffer((24,), "int32")
+    for o, m, i in T.grid(2, {middle}, 4):
+        with T.sblock("B"):
+            v = T.axis.spatial(24, o * 12 + m * 4 + i)
+            B[v] = A[v] + 1
+    for j in range(24):
+        with T.sblock("C"):
+            v = T.axis.spatial(24, j)
+            C[v] = T.if_then_else(A[v] > 0, B[v], 7)
+"""
+TILES_OF_ALL_ROWS = """
+@T.prim_func
+def main(a: T.handle, c: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n, {size}), "int32")
+    C = T.match_buffer(c, (n, {size}), "int32")
+    B = T.sblock_alloc_buffer((n, {size}), "int32")
+    for f in range(n * (({size} + 2) // 3)):
+        for i in range(T.min({end} - f % (({size} + 2) // 3) * 3, 3)):
+            with T.sblock("B"):
+                v = T.axis.spatial(n, f // (({size} + 2) // 3))
+                w = T.axis.spatial({size}, f % (({size} + 2) // 3) * 3 + i)
+                B[v, w] = A[v, w] + 1
+    for j, k in T.grid(n, {size}):
+        with T.sblock("C"):
+            v, w = T.axis.remap("SS", [j, k])
+            C[v, w] = T.if_then_else(A[v, w] > 0, B[v, w], 7)
+"""
 
 AXES_OF_BOTH = """vo = T.axis.spatial(4, (o + j) % 4)
                 vj = T.axis.spatial(3, j)
@@ -292,6 +323,7 @@ TAKEN: list[tuple[str, str, Act]] = [
     ("such an axis of a consumer", ELEMENT_USED_AGAIN, behind("B", "S", 1)),
     ("the first part of a join", JOIN.format(size=3, first=0, last=3), behind("C", "B")),
     ("the second part of a join", JOIN.format(size=3, first=2, last=5), behind("C", "B")),
+    ("a producer in tiles of tiles", SPLIT_TWICE.format(middle=3), behind("C", "B")),
     ("such an axis of a producer", ELEMENT_USED_AGAIN, under("S", "B", 1)),
 ]
 
@@ -311,6 +343,18 @@ def test_moves_that_change_no_order(text: str, act: Act) -> None:
     run_primfunc(sch.mod["main"], *found)
     for one, other in zip(wanted, found, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(("rows", "size"), [(n, n) for n in (0, 1, 3, 7)] + [(0, 5), (4, 5)])
+def test_tiles_of_all_rows_reach_every_point(rows: int, size: int) -> None:
+    """One loop runs over rows and their tiles, the last of which is smaller; sizes may be free, or zero."""
+    name = "n" if rows == size else str(size)
+    sch = Schedule(parsed(TILES_OF_ALL_ROWS.format(size=name, end=name)))
+    behind("C", "B")(sch)
+    given = np.random.default_rng().integers(-9, 9, (rows, size), "int32")
+    found = np.zeros_like(given)
+    run_primfunc(sch.mod["main"], given, found)
+    np.testing.assert_array_equal(found, np.where(given > 0, given + 1, 7))
 
 
 def test_an_axis_over_loops_that_are_left_and_loops_that_stay() -> None:

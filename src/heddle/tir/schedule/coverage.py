@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from heddle.arith import Analyzer, IntervalSet
+from heddle.arith.int_set import to_interval
 from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.arith.iters.iter_nodes import IterSumExpr
-from heddle.ir.visitor import walk
+from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.nodes import (
     Add,
     IntImm,
@@ -21,8 +22,9 @@ from heddle.prim.nodes import (
     constant,
     is_const_int,
 )
+from heddle.prim.ops import logical_and
 from heddle.prim.substitute import free_vars, substitute
-from heddle.tir.nodes import Buffer, BufferLoad, For, SBlock, SBlockRealize
+from heddle.tir.nodes import Buffer, BufferLoad, For, PrimFunc, SBlock, SBlockRealize
 from heddle.tir.schedule.tree import Place, analyzer_at, conditions_on_axes
 
 
@@ -43,7 +45,7 @@ def reaches_once(place: Place, values: Sequence[PrimExpr]) -> bool:
         if extent is None:
             return False
         ranges[loop.loop_var] = Range.from_min_extent(loop.min, extent)
-    return _digits(place, values, ranges, True) is not None
+    return _digits(place, values, ranges, True, analyzer) is not None
 
 
 def reaches_all(place: Place, values: Sequence[PrimExpr], sizes: Sequence[PrimExpr]) -> bool:
@@ -57,17 +59,28 @@ def reaches_all(place: Place, values: Sequence[PrimExpr], sizes: Sequence[PrimEx
     if has_loads or any(depends_on_loops(loop, loops) for loop in loops):
         return False
     ranges = {loop.loop_var: Range.from_min_extent(loop.min, loop.extent) for loop in loops}
-    found = _digits(place, values, ranges, realize.predicate)
-    analyzer = analyzer_at(place)
+    return _take_all(place, values, sizes, ranges, realize.predicate, analyzer_at(place))
+
+
+def _take_all(
+    place: Place,
+    values: Sequence[PrimExpr],
+    sizes: Sequence[PrimExpr],
+    ranges: Mapping[Var, Range],
+    predicate: PrimExpr | bool,
+    analyzer: Analyzer,
+) -> bool:
+    """As `reaches_all`, for loops over ranges where a predicate holds."""
+    found = _digits(place, values, ranges, predicate, analyzer)
     return found is not None and all(
         _is_all_below(digit, size, analyzer) for digit, size in zip(found, sizes, strict=True)
     )
 
 
-def leaves_out(place: Place) -> bool:
+def leaves_out(func: PrimFunc, place: Place) -> bool:
     """Whether a block is known to run at some points of its axes alone, those left aside where its conditions
-    do not hold: axes that go on by more than one, end early or go together. A tile that overlaps the one
-    before counts as a step to where that ends."""
+    do not hold: axes that go on by more than one or end early, and axes that share loops and may leave out a
+    point. A tile that overlaps the one before counts as a step to where that ends."""
     realize: SBlockRealize = place.stmt
     loops, analyzer = place.loops(), analyzer_at(place)
     longest = {loop.loop_var: _longest(loop, loops, analyzer) for loop in loops}
@@ -78,21 +91,48 @@ def leaves_out(place: Place) -> bool:
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         names = {var for var in free_vars(value) if var in extents and not is_const_int(extents[var], 1)}
         if names & seen:
-            values = [each.var - each.dom.min for each in realize.block.iter_vars]
-            return not reaches_all(place, values, [each.dom.extent for each in realize.block.iter_vars])
+            return not _reach_all_together(func, place)
         seen |= names
         step = _step(value, extents, analyzer)
         ranges = {
             loop.loop_var: IntervalSet(loop.min, loop.min + extents[loop.loop_var] - 1) for loop in loops
         }
-        reached = analyzer.int_set(value, ranges)
-        ends = reached.min_value, reached.max_value
-        if not all(isinstance(end, PrimExpr) for end in ends):
-            return True
-        begins_late = analyzer.can_prove(ends[0] > axis.dom.min)
-        if begins_late or analyzer.can_prove(ends[1] < axis.dom.end - 1) or (step is not None and step > 1):
+        reached = to_interval(analyzer.int_set(value, ranges))
+        if reached.low is None or reached.high is None:
+            return not _reach_all_together(func, place)
+        begins_late = analyzer.can_prove(reached.low > axis.dom.min)
+        ends_early = analyzer.can_prove(reached.high < axis.dom.end - 1)
+        if begins_late or ends_early or (step is not None and step > 1):
             return True
     return False
+
+
+def _reach_all_together(func: PrimFunc, place: Place) -> bool:
+    """Whether axes that share loops take all points of their domains. A loop that ends early is as long as
+    its longest run, under a condition. A buffer's size is taken for positive if there is no point to leave
+    out where it is zero."""
+    realize: SBlockRealize = place.stmt
+    loops, axes, analyzer = place.loops(), realize.block.iter_vars, Analyzer()
+    if any(isinstance(node, BufferLoad) for node in walk_distinct(realize.predicate)):
+        return False
+    sizes = {dim for buffer in func.buffers for dim in buffer.shape if isinstance(dim, Var)}
+    for size in sizes & set(free_vars(*(loop.extent for loop in loops))):
+        nothing = {size: constant(0, size.dtype)}
+        if any(analyzer.can_prove_equal(substitute(axis.dom.extent, nothing), 0) for axis in axes):
+            analyzer.assume(size >= 1)
+    ranges: dict[Var, Range] = {}
+    predicate = realize.predicate
+    for loop in loops:
+        longest = _longest(loop, loops, analyzer)
+        if longest is None:
+            return False
+        ranges[loop.loop_var] = Range.from_min_extent(loop.min, longest)
+        ends = (loop.extent.a, loop.extent.b) if isinstance(loop.extent, Min) else (loop.extent,)
+        for end in ends:
+            if end is not longest:
+                predicate = logical_and(predicate, loop.loop_var - loop.min < end)
+    values = [axis.var - axis.dom.min for axis in axes]
+    return _take_all(place, values, [axis.dom.extent for axis in axes], ranges, predicate, analyzer)
 
 
 def _step(value: PrimExpr, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) -> int | None:
@@ -110,23 +150,43 @@ def _step(value: PrimExpr, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) 
         known = [step for step in steps if step is not None]
         return max(known) if len(known) == len(steps) else None
     if isinstance(value, (Add, Sub)):
-        a, b = _step(value.a, extents, analyzer), _step(value.b, extents, analyzer)
-        if a is None or b is None:
-            return None
-        for coarse, fine, part in ((a, b, value.b), (b, a, value.a)):
-            if fine == 1 and _is_as_wide(part, coarse, extents, analyzer):
-                return 1
-        return max(a, b)
+        return _step_of_sum(_summands(value, extents), extents, analyzer)
     return None
+
+
+def _summands(value: PrimExpr, extents: Mapping[Var, PrimExpr]) -> list[PrimExpr]:
+    """What a sum or difference adds up, constants left out."""
+    if isinstance(value, (Add, Sub)):
+        return [*_summands(value.a, extents), *_summands(value.b, extents)]
+    return [value] if any(var in extents for var in free_vars(value)) else []
+
+
+def _step_of_sum(
+    summands: Sequence[PrimExpr], extents: Mapping[Var, PrimExpr], analyzer: Analyzer
+) -> int | None:
+    """As `_step`: summands of larger steps do not show where those of smaller steps fill the gap."""
+    steps = [(_step(each, extents, analyzer), each) for each in summands]
+    known = sorted(((step, each) for step, each in steps if step is not None), key=lambda found: found[0])
+    if len(known) < len(steps):
+        return None
+    variables = [var for _, each in known for var in free_vars(each) if var in extents]
+    if len(set(variables)) < len(variables):
+        return sum(step for step, _ in known)
+    (total, filled), *others = known
+    for step, each in others:
+        if not _is_as_wide(filled, step - total + 1, extents, analyzer):
+            total = step
+        filled = filled + each
+    return total
 
 
 def _is_as_wide(value: PrimExpr, width: int, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) -> bool:
     """Whether an expression takes values over at least such a width."""
     ranges = {var: IntervalSet(constant(0, var.dtype), size - 1) for var, size in extents.items()}
-    span = analyzer.int_set(value, ranges)
-    low, high = span.min_value, span.max_value
-    is_bounded = isinstance(low, PrimExpr) and isinstance(high, PrimExpr)
-    return is_bounded and analyzer.can_prove(high - low + 1 >= width)
+    span = to_interval(analyzer.int_set(value, ranges))
+    if span.low is None or span.high is None:
+        return False
+    return analyzer.can_prove(span.high - span.low + 1 >= width)
 
 
 def stores_all(realize: SBlockRealize, buffer: Buffer) -> bool:
@@ -183,13 +243,16 @@ def _longest(loop: For, loops: Sequence[For], analyzer: Analyzer) -> PrimExpr | 
 
 
 def _digits(
-    place: Place, values: Sequence[PrimExpr], ranges: Mapping[Var, Range], predicate: PrimExpr | bool
+    place: Place,
+    values: Sequence[PrimExpr],
+    ranges: Mapping[Var, Range],
+    predicate: PrimExpr | bool,
+    analyzer: Analyzer,
 ) -> tuple[IterSumExpr, ...] | None:
     realize: SBlockRealize = place.stmt
     bound: dict[Var, PrimExpr] = {
         axis.var: value for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
     }
-    analyzer = analyzer_at(place)
     indices = [analyzer.simplify(substitute(value, bound)) for value in values]
     found = detect_iter_map(indices, ranges, predicate, "bijective", analyzer=analyzer)
     return None if found.errors else found.indices

@@ -296,7 +296,7 @@ def _check_runs_over_all(func: PrimFunc, place: Place) -> None:
     results = {buffer.data for buffer in func.buffers}
     if not any(region.buffer.data in results for region in block.writes):
         return
-    if leaves_out(place):
+    if leaves_out(func, place):
         text = f"block {block.name_hint!r} does not run over all of its axes"
         raise ScheduleError(T0407, text, func, block)
 
@@ -325,7 +325,7 @@ def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
             for each in producer.loops()
             if each.loop_var not in free_vars(*producer.stmt.iter_values)
         )
-        if not same or may_not_run or leaves_out(producer):
+        if not same or may_not_run or leaves_out(func, producer):
             text = f"block {block.name_hint!r} reads {buffer.name!r} under a condition, and goes over more"
             raise ScheduleError(T0407, text, func, block)
 

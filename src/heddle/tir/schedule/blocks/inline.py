@@ -288,7 +288,7 @@ def _check_stores_stay(func: PrimFunc, place: Place, producer: Place) -> None:
 def _check_runs_alike(func: PrimFunc, place: Place, producer: Place, mapping: dict[Var, PrimExpr]) -> None:
     """The consumer runs over all of its axes, and in a loop around both at the producer's point of it."""
     block: SBlock = place.stmt.block
-    if leaves_out(place):
+    if leaves_out(func, place):
         text = f"block {block.name_hint!r} does not run over all of its axes"
         raise ScheduleError(T0406, text, func, block)
     shared = {
