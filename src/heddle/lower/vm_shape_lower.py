@@ -15,7 +15,6 @@ Every check names the parameter, match_cast or return value that it belongs to. 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -44,21 +43,20 @@ from heddle.ir.op import Op
 from heddle.ir.structural import structural_digest
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, PrimType, TupleType, Type
-from heddle.ir.visitor import walk_distinct
 from heddle.lower.normal_form import GRAPHS
 from heddle.lower.origin import text_of_check
+from heddle.lower.size_checks import divisors_are_not_zero, products_fit
 from heddle.lower.symbolic_dims import dims_of_type, symbolic_exprs, variables_read, without_matched_dims
 from heddle.prim.intrinsics import reinterpret
-from heddle.prim.nodes import Div, FloatImm, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, constant
+from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
-from heddle.prim.ops import all as all_of
-from heddle.prim.ops import cast, less, not_equal
+from heddle.prim.ops import cast
 from heddle.prim.substitute import free_vars, substitute
 from heddle.runtime.dtype import DataType
 from heddle.runtime.native.abi import MakeCode, MatchCode
 from heddle.support.frozen import frozen
 from heddle.support.span import at
-from heddle.tir.nodes import AssertStmt, BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
+from heddle.tir.nodes import BufferLoad, BufferStore, PrimFunc, Stmt, decl_buffer, seq
 
 
 @frozen(slots=False)
@@ -285,8 +283,8 @@ class _ShapeLowerer(BlockBuilder):
         }
         stores: list[Stmt] = []
         for slot, expr in ready:
-            stores.extend(_divisors_are_not_zero(expr, loads))
-            stores.extend(_products_fit(expr, loads))
+            stores.extend(divisors_are_not_zero(expr, loads))
+            stores.extend(products_fit(expr, loads))
             stores.append(BufferStore(heap, _as_bits(substitute(expr, loads)), (constant(slot, "int64"),)))
         param = PrimVar("H_handle", "handle")  # type: ignore[arg-type]
         attrs = attrs_of({"tir.is_host_func": True, "tir.is_scheduled": True})
@@ -391,44 +389,6 @@ class _ShapeLowerer(BlockBuilder):
         if isinstance(dim, IntImm):
             return MakeCode.USE_IMM, dim.value
         return MakeCode.LOAD, self._slots.of(dim)
-
-
-def _divisors_are_not_zero(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stmt]:
-    """Checks in front of an expression that divides by sizes."""
-    divisors = [
-        node.b
-        for node in walk_distinct(expr)
-        if isinstance(node, (FloorDiv, FloorMod, Div, Mod)) and not isinstance(node.b, IntImm)
-    ]
-    return [
-        AssertStmt(
-            not_equal(substitute(divisor, loads), 0),
-            f"the size {expr} divides by {divisor}, which is 0",
-            "ValueError",
-        )
-        for divisor in reversed(divisors)  # inner ones first
-    ]
-
-
-def _products_fit(expr: PrimExpr, loads: Mapping[PrimVar, PrimExpr]) -> list[Stmt]:
-    """Checks in front of an expression that multiplies sizes: a product that wraps could look like a size."""
-    products = {
-        node: cast("float64", node.a) * cast("float64", node.b)
-        for node in walk_distinct(expr)
-        if isinstance(node, Mul) and node.dtype == "int64" and free_vars(node)
-    }
-    return [
-        AssertStmt(
-            all_of(less(substitute(product, loads), _BEYOND), less(-_BEYOND, substitute(product, loads))),
-            f"the size {expr} is more than 64 bits hold",
-            "ValueError",
-        )
-        for product in reversed(products.values())  # inner ones first
-    ]
-
-
-_BEYOND = FloatImm(DataType("float64"), 2.0**63 - 2**13)
-"""Products of float64 below it are below 2**63 without their rounding too."""
 
 
 def _no_heap() -> Expr:

@@ -10,13 +10,15 @@ import pytest
 from heddle import cpu, relax
 from heddle.driver.compile import build, with_machine_code
 from heddle.graph.block_builder import BlockBuilder
-from heddle.graph.types import ShapeExpr, TensorType
+from heddle.graph.types import ShapeExpr, ShapeType, TensorType
 from heddle.ir.expr import Var
 from heddle.ir.instrument import VerifyEach
 from heddle.ir.module import IRModule
 from heddle.ir.transform import PassContext
 from heddle.prim.nodes import SizeVar
+from heddle.prim.ops import if_then_else, select
 from heddle.relax import op
+from heddle.runtime import Shape
 from heddle.script import from_source
 from heddle.script.round_trip import RoundTripEach
 from heddle.support.diagnostics import TrapValueError
@@ -54,6 +56,21 @@ def test_a_size_that_divides_by_0_is_an_error() -> None:
     assert vm["main"](np.ones(6, "f4"), np.ones(2, "f4")).numpy().shape == (2, 3)
     with pytest.raises(TrapValueError, match="divides by m, which is 0"):
         vm["main"](np.ones(6, "f4"), np.ones(0, "f4"))
+
+
+@pytest.mark.parametrize("choose", [select, if_then_else])
+def test_a_product_that_no_branch_taken_needs_may_be_too_large(choose: Any) -> None:
+    given = Var("s", ShapeType((n, m)))
+    inner = choose(m < 9, n * n, n)
+    vm = machine(
+        main=((given,), op.zeros(ShapeExpr((choose(n < 9, n * n * m, choose(m < 1, inner, 1)),)), "int8"))
+    )
+    large = 2**62
+    for sizes, found in {(3, 2): 18, (large, large): 1, (large, 5): 1, (0, large): 0}.items():
+        assert vm["main"](Shape(sizes)).shape == (found,)
+    for sizes in ((8, large), (large, 0)):
+        with pytest.raises(TrapValueError, match="more than 64 bits hold"):
+            vm["main"](Shape(sizes))
 
 
 CASTS = """

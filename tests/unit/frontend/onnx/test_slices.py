@@ -90,3 +90,20 @@ def test_several_axes_forward_and_backward() -> None:
     compared = Compared(made)
     for shape in ((3, 4, 5), (1, 1, 1), (0, 3, 2), (2, 7, 11)):
         assert compared.check({"x": np.arange(np.prod(shape)).reshape(shape)}) == "equal"
+
+
+def test_bounds_from_the_length_of_another_slice() -> None:
+    """The length has several forms, by where the first slice ends; only one of them counts."""
+    numbers = {"begin": [6], "axis": [0], "back": [-1], "first": [0], "two": [2]}
+    nodes = [
+        node("Slice", ["x", "begin", "end", "axis", "back"], ["y"]),
+        node("Shape", ["y"], ["length"]),
+        node("Gather", ["length", "first"], ["stop"]),
+        node("Sub", ["stop", "two"], ["start"]),
+        node("Slice", ["y", "start", "stop", "axis"], ["z"]),
+    ]
+    stored = {name: np.array(value, np.int64) for name, value in numbers.items()}
+    compared = Compared(model(nodes, {"x": ((3,), "int64"), "end": ((1,), "int64")}, ["z"], stored))
+    for end in BOUNDS:
+        if not differs_from_the_text(end, -1):
+            assert compared.check({"x": np.arange(3), "end": np.array([end])}) == "equal"
