@@ -287,6 +287,35 @@ def test_padded_contractions(n, k, padding):
     check(before, sch, machine=False)
 
 
+PACKED = """
+@T.prim_func
+def main(a: T.handle, W: T.Buffer((3, 4, 2), "int32"), c: T.handle):
+    n, k = T.int32(), T.int32()
+    A = T.match_buffer(a, (n, k), "int32")
+    C = T.match_buffer(c, (n, 5), "int32")
+    for i, j, r in T.grid(n, 5, k):
+        with T.sblock("C"):
+            vi, vj, vr = T.axis.remap("SSR", [i, j, r])
+            with T.init():
+                C[vi, vj] = 0
+            C[vi, vj] = C[vi, vj] + A[vi, vr] * W[vj // 2, vr, vj % 2]
+"""
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 4), (1, 2), (0, 4), (2, 0)])
+def test_packed_weights_are_wide_enough_however_long_the_sum_is(n, k):
+    """Only the dimensions that the padded axis indexes matter; the length of the sum is the data's own."""
+    before = from_source(PACKED)
+    sch = Schedule(before)
+    assert len(sch.pad_einsum("C", [2, 2, 1])) == 2  # the data and the result
+    rng = np.random.default_rng()
+    a, w = (rng.integers(-9, 9, shape, "int32") for shape in ((n, k), (3, 4, 2)))
+    results = [np.full((n, 5), 7, "int32") for _ in range(2)]
+    for func, found in zip((before, sch.func), results, strict=True):
+        run_primfunc(func, a, w, found)
+    np.testing.assert_array_equal(*results)
+
+
 def _mixed(sch):
     sch.transform_block_layout("C", lambda i, j, r: (i, j * 6 + r))
 

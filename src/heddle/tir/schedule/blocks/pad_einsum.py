@@ -191,8 +191,8 @@ def _round_up(extent: PrimExpr, multiple: int) -> PrimExpr:
 
 
 def _covers(block: SBlock, region: BufferRegion, used: set[Var], padded: dict[Var, PrimExpr]) -> bool:
-    """Whether a buffer is large enough for the padded axes as it is, as packed weights are. Along reduction
-    axes it would have to hold zeros, which is not known."""
+    """Whether a buffer is large enough for the padded axes as it is, as packed weights are, in the dimensions
+    that they index. Along reduction axes it would have to hold zeros, which is not known."""
     spatial = {axis.var for axis in block.iter_vars if axis.iter_type is IterType.DataPar}
     if not used <= spatial or all(isinstance(part.min, Var) for part in region.region):
         return False
@@ -201,7 +201,9 @@ def _covers(block: SBlock, region: BufferRegion, used: set[Var], padded: dict[Va
         analyzer.bind(var, Range(extent))
     pairs = zip(region.region, region.buffer.shape, strict=True)
     return all(
-        analyzer.can_prove(part.min >= 0) and analyzer.can_prove(part.min < size) for part, size in pairs
+        analyzer.can_prove(part.min >= 0) and analyzer.can_prove(part.min < size)
+        for part, size in pairs
+        if used & set(free_vars(part.min))
     )
 
 
