@@ -35,7 +35,7 @@ def refusing_deep_nesting(reader: str, functions: Iterable[Node]) -> Iterator[No
         raise UsageError(
             I0510,
             f"{depth} loops, branches, expressions or types lie inside one another, too many for {reader}",
-            help="join loops (`T.grid` of fewer axes), and give parts of long expressions names",
+            help="give parts of long expressions names, make functions inside others global, and join loops",
         ) from error
 
 

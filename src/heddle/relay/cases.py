@@ -6,6 +6,7 @@ from enum import Enum
 
 from heddle.ir.module import IRModule
 from heddle.relay.nodes import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from heddle.support.limits import current_limits, exceeded
 
 
 class _Fit(Enum):
@@ -19,14 +20,17 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
     """Patterns of the values that no clause fits, only as deep as the clauses look. `mod` defines the data
     types.
 
-    Raises: MissingNameError I0305 for a data type that it lacks.
+    Raises: MissingNameError I0305 for a data type that it lacks; UsageError S0601 where the clauses split the
+    values into more cases than the limit `match_cases`.
     """
     if any(_fits_all(clause.lhs) for clause in match.clauses):
         return []
     mod = mod or IRModule()
     cases: list[Pattern] = [PatternWildcard(span=None)]
     missed: list[Pattern] = []
-    while cases:
+    for _ in range(current_limits().match_cases):
+        if not cases:
+            return missed
         case = cases.pop()
         for clause in match.clauses:
             fit = _fit(clause.lhs, case)
@@ -36,7 +40,9 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
                 break
         else:
             missed.append(case)
-    return missed
+    if not cases:
+        return missed
+    raise exceeded("match_cases", "a match has more cases to look at", match.span)
 
 
 def _fits_all(pattern: Pattern) -> bool:

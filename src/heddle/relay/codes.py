@@ -133,7 +133,7 @@ Q0402 = declare_code(
     "The arguments given from Python do not fit the function's parameters.",
 )
 Q0403 = declare_code(
-    "Q0403", "calls are too deep", "Functions call each other more deeply than the limit `relay_call_depth`."
+    "Q0403", "calls are too deep", "Functions call each other more deeply than the limit `call_depth`."
 )
 Q0404 = declare_code(
     "Q0404", "value cannot be used so", "The program does with a value what its kind does not allow."

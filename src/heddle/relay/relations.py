@@ -29,11 +29,10 @@ from heddle.support.diagnostics import Diagnostic, HeddleError
 from heddle.support.span import at
 
 _RULES = {
-    "R0204": ("the data types of the arguments do not match",),
-    "R0203": (
-        "the shapes are incompatible: Incompatible broadcast type, or sizes that the operator refuses",
-    ),
+    "element types differ": "the data types of the arguments do not match",
+    "do not broadcast": "Incompatible broadcast type",
 }
+"""What TVM's relations say where an operator's rule says so: users look for it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -143,11 +142,8 @@ class Relations:
         notes = finding.notes
         if isinstance(relation.expr, Call):
             shown = ", ".join(self._text(arg) for arg in relation.args)
-            notes = (
-                *notes,
-                *_RULES.get(finding.code.name, ()),
-                f"the call is {_callee(relation.expr)}({shown})",
-            )
+            rules = (text for begin, text in _RULES.items() if begin in finding.message)
+            notes = (*notes, *rules, f"the call is {_callee(relation.expr)}({shown})")
             finding = _in_words_of(relation.expr, finding)
         self._report(replace(finding, span=finding.span or relation.expr.span, notes=notes))
 

@@ -59,8 +59,8 @@ SCALAR_NAMES = (
 
 
 class DataType(str):
-    """An interned element type. Attributes: `code` (bool, int, uint, float, bfloat, float4_*, float8_*,
-    handle, void), `bits` of one lane, `lanes`.
+    """An interned element type, by its spelling or by numpy's type for it. Attributes: `code` (bool, int, uint,
+    float, bfloat, float4_*, float8_*, handle, void), `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """
@@ -71,7 +71,9 @@ class DataType(str):
     lanes: int
     _interned: dict[str, DataType] = {}  # noqa: RUF012 (a class-level intern table, never an instance default)
 
-    def __new__(cls, spelling: str) -> DataType:
+    def __new__(cls, spelling: Any) -> DataType:
+        if not isinstance(spelling, str):
+            return dtype_of(spelling)
         found = cls._interned.get(spelling)
         if found is not None:
             return found
@@ -199,6 +201,8 @@ def dtype_of(value: Any) -> DataType:
         return value
     if isinstance(value, str):
         return DataType(value)
+    if value is None:
+        raise _unknown("None")  # numpy takes it for float64
     if hasattr(value, "dtype") and not isinstance(value, type):
         return dtype_of(value.dtype)
     try:

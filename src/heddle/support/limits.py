@@ -53,6 +53,7 @@ class Limits:
         "those that an input states, where nothing else ends the loop",
     )
     call_depth: int = _limit(1_000_000, "expressions inside one another that the Relay interpreter computes")
+    match_cases: int = _limit(1 << 13, "cases into which the clauses of a Relay match split the values")
     frames: int = _limit(250_000, "calls inside one another that a machine runs as bytecode")
     stack_bytes: int = _limit(
         512 * MIB, "bytes of stack that a machine's compiled code may take, beside that of its thread"
@@ -116,12 +117,14 @@ def parse_limits(items: Iterable[str]) -> dict[str, int]:
     return found
 
 
-def exceeded(name: str, what: str) -> UsageError:
-    """The error where a limit ends something that cannot be left out. `what` says what was asked for."""
+def exceeded(name: str, what: str, span: Any = None) -> UsageError:
+    """The error where a limit ends something that cannot be left out. `what` says what was asked for, `span`
+    where."""
     value = getattr(current_limits(), name)
     return UsageError(
         S0601,
         f"{what}, and the limit {name!r} is {value}",
+        span=span,
         help=f"to raise it: `--limit {name}=VALUE`, or `with heddle.config.limits({name}=VALUE)`",
     )
 

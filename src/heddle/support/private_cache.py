@@ -60,6 +60,11 @@ class CachedFile:
     size_bytes: int
     used_s: float
 
+    @property
+    def room_bytes(self) -> int:
+        """What it takes of the cache's limit: whole pages."""
+        return _pages(self.size_bytes) * PAGE_BYTES
+
 
 def open_private_folder(path: Path) -> int:
     """A descriptor of a folder that only this user can write, made where it is missing.
@@ -251,13 +256,13 @@ class PrivateCache:
         many pages the others have."""
         remove_dead_parts(self.folder, folder)
         files = _files(folder)
-        pages = sum(_pages(file.size_bytes) for file in files)
-        if pages * PAGE_BYTES > self.limit_bytes:
-            while files and pages * PAGE_BYTES > self.limit_bytes * _KEPT_SHARE:
+        room = sum(file.room_bytes for file in files)
+        if room > self.limit_bytes:
+            while files and room > self.limit_bytes * _KEPT_SHARE:
                 oldest = files.pop()
-                pages -= _pages(oldest.size_bytes)
+                room -= oldest.room_bytes
                 _remove(folder, oldest.name)
-        return pages
+        return room // PAGE_BYTES
 
 
 def user_cache() -> PrivateCache:

@@ -177,6 +177,15 @@ def test_2_9_tuples_of_cases() -> None:
     assert [str(case) for case in unmatched_cases(mod["main"].body, mod)] == ["(Cons(_, _), Cons(_, _))"]
 
 
+def test_2_9_cases_that_grow_exponentially_end_at_a_limit() -> None:
+    """Each clause looks at two fields of its own; what fits none of them has two forms for each."""
+    rows = [["_"] * 2 * number + ["Nil", "Nil"] + ["_"] * (38 - 2 * number) for number in range(20)]
+    clauses = ", ".join(f"({', '.join(row)}) => 1" for row in rows)
+    ty = ", ".join(["List[int8]"] * 40)
+    message = str(refused(f"def @main(%x: ({ty})) {{ match (%x) {{ {clauses} }} }}"))
+    assert "S0601" in message and "match_cases" in message and "^" in message
+
+
 @pytest.mark.parametrize("last", ["_", "%all", "(" + ", ".join(["_"] * 80) + ")"])
 def test_a_clause_that_fits_all_leaves_no_case(last: str) -> None:
     """Without a look at the cases of forty clauses over eighty fields, which double with each clause."""

@@ -137,6 +137,17 @@ def test_copyto_device_and_tensor():
         made.copyto(cuda(0))
 
 
+@pytest.mark.parametrize("given", ["int8", np.int8, np.dtype("int8"), np.dtype("<i1"), DataType("int8")])
+def test_an_element_type_by_any_name_is_the_same_one(given):
+    assert DataType(given) is DataType("int8")
+
+
+@pytest.mark.parametrize("given", [None, 8, object(), "int9", np.complex64, [1]])
+def test_what_names_no_element_type(given):
+    with pytest.raises(IRTypeError, match="U0101"):
+        DataType(given)
+
+
 @pytest.mark.parametrize("values", [np.array(["a"]), np.array([1j]), np.array([None]), np.zeros(2, ">i4")])
 def test_unsupported_numpy_dtypes(values):
     with pytest.raises(IRTypeError, match=r"U0302|U0101"):

@@ -41,7 +41,7 @@ def info_command(as_json: _JsonOpt = False) -> None:
             "folder": str(cache.folder),
             "is_used": settings().use_disk_cache,
             "num_files": len(files),
-            "size_bytes": sum(file.size_bytes for file in files),
+            "size_bytes": sum(file.room_bytes for file in files),
             "limit_bytes": cache.limit_bytes,
         }
         _show(facts, as_json)
