@@ -59,8 +59,8 @@ SCALAR_NAMES = (
 
 
 class DataType(str):
-    """An interned element type, by its spelling or by numpy's type for it. Attributes: `code` (bool, int, uint,
-    float, bfloat, float4_*, float8_*, handle, void), `bits` of one lane, `lanes`.
+    """An interned element type, by its spelling or by numpy's type for it. Attributes: `code` (bool, int,
+    uint, float, bfloat, float4_*, float8_*, handle, void), `bits` of one lane, `lanes`.
 
     Raises: IRTypeError U0101 for an unknown spelling.
     """

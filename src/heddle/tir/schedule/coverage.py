@@ -11,6 +11,7 @@ from heddle.arith.iters.iter_nodes import IterSumExpr
 from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.nodes import (
     Add,
+    FloorDiv,
     IntImm,
     Max,
     Min,
@@ -78,32 +79,31 @@ def _take_all(
 
 
 def leaves_out(func: PrimFunc, place: Place) -> bool:
-    """Whether a block is known to run at some points of its axes alone, those left aside where its conditions
-    do not hold: axes that go on by more than one or end early, and axes that share loops and may leave out a
-    point. A tile that overlaps the one before counts as a step to where that ends."""
+    """Whether a block may run at some points of its axes alone, those left aside where its conditions do not
+    hold: axes that go on by more than one, begin late or end early, and axes that share loops and do not take
+    all points together. True where that is not known."""
     realize: SBlockRealize = place.stmt
     loops, analyzer = place.loops(), analyzer_at(place)
     longest = {loop.loop_var: _longest(loop, loops, analyzer) for loop in loops}
     extents = {loop.loop_var: loop.extent for loop in loops} | {
         var: extent for var, extent in longest.items() if extent is not None
     }
+    ranges = {loop.loop_var: IntervalSet(loop.min, loop.min + extents[loop.loop_var] - 1) for loop in loops}
     seen: set[Var] = set()
     for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True):
         names = {var for var in free_vars(value) if var in extents and not is_const_int(extents[var], 1)}
-        if names & seen:
+        reached = to_interval(analyzer.int_set(value, ranges))
+        runs_through = (
+            not names & seen
+            and _step(value, extents, analyzer) == 1
+            and reached.low is not None
+            and reached.high is not None
+            and analyzer.can_prove(reached.low <= axis.dom.min)
+            and analyzer.can_prove(reached.high >= axis.dom.end - 1)
+        )
+        if not runs_through:
             return not _reach_all_together(func, place)
         seen |= names
-        step = _step(value, extents, analyzer)
-        ranges = {
-            loop.loop_var: IntervalSet(loop.min, loop.min + extents[loop.loop_var] - 1) for loop in loops
-        }
-        reached = to_interval(analyzer.int_set(value, ranges))
-        if reached.low is None or reached.high is None:
-            return not _reach_all_together(func, place)
-        begins_late = analyzer.can_prove(reached.low > axis.dom.min)
-        ends_early = analyzer.can_prove(reached.high < axis.dom.end - 1)
-        if begins_late or ends_early or (step is not None and step > 1):
-            return True
     return False
 
 
@@ -116,6 +116,8 @@ def _reach_all_together(func: PrimFunc, place: Place) -> bool:
     if any(isinstance(node, BufferLoad) for node in walk_distinct(realize.predicate)):
         return False
     sizes = {dim for buffer in func.buffers for dim in buffer.shape if isinstance(dim, Var)}
+    if any(is_const_int(axis.dom.extent, 0) for axis in axes):
+        return True
     for size in sizes & set(free_vars(*(loop.extent for loop in loops))):
         nothing = {size: constant(0, size.dtype)}
         if any(analyzer.can_prove_equal(substitute(axis.dom.extent, nothing), 0) for axis in axes):
@@ -145,6 +147,9 @@ def _step(value: PrimExpr, extents: Mapping[Var, PrimExpr], analyzer: Analyzer) 
     if isinstance(value, Mul) and isinstance(value.b, IntImm):
         step = _step(value.a, extents, analyzer)
         return None if step is None else step * abs(value.b.value)
+    if isinstance(value, FloorDiv) and isinstance(value.b, IntImm) and value.b.value > 0:
+        step = _step(value.a, extents, analyzer)
+        return None if step is None else -(-step // value.b.value)
     if isinstance(value, (Min, Max)):
         steps = [_step(each, extents, analyzer) for each in (value.a, value.b)]
         known = [step for step in steps if step is not None]
