@@ -9,27 +9,16 @@ paired, or be the same object. With `map_free_vars=True`, free variables are pai
 from __future__ import annotations
 
 import hashlib
-import math
-import struct
 from collections.abc import Callable
-from types import NoneType
 from typing import Any
-
-import numpy as np
 
 from heddle.ir.access_path import AccessPath, Step
 from heddle.ir.codes import I0101
 from heddle.ir.node import ALL, Defining, Map, Node, is_defined
+from heddle.ir.open_scopes import OpenScopes
+from heddle.ir.value_keys import has_key, value_key
 from heddle.support.diagnostics import VerifyError
 from heddle.support.frozen import frozen
-
-VALUE_KEYS: dict[type, Callable[[Any], bytes]] = {}
-"""How values that are not nodes (tensors, say) are keyed; rooms add theirs with `register_value_key`."""
-
-
-def register_value_key(cls: type, key: Callable[[Any], bytes]) -> None:
-    """Say how values of a class that are no nodes are told apart: values of equal keys are equal."""
-    VALUE_KEYS[cls] = key
 
 
 @frozen
@@ -70,8 +59,11 @@ class _Comparison:
         self.map_free_vars = map_free_vars
         self.left_to_right: dict[Node, Node] = {}
         self.right_to_left: dict[Node, Node] = {}
-        self.equal: set[tuple[int, int, Defining]] = set()
-        """Pairs found equal under the present mapping; a shared node is compared once."""
+        self.equal: dict[tuple[int, int, Defining], int] = {}
+        """Pairs found equal under the present mapping, and what they look at: a node is compared once."""
+        self._scopes = OpenScopes(self.equal)
+        self._free: set[Node] = set()
+        """Variables that stood for themselves."""
         self._tasks: list[tuple[int, Any, Any, Any, Any]] = []
 
     def compare(self, lhs: Any, rhs: Any, defining: Defining) -> _Difference | None:
@@ -79,7 +71,7 @@ class _Comparison:
         while tasks:
             kind, left, right, flag, path = tasks.pop()
             if kind == _LEAVE:
-                self._leave(left, right, flag)
+                self._leave(left, right)
                 continue
             reason = flag if kind == _REPORT else self._compare(left, right, flag, path)
             if reason is not None:
@@ -99,7 +91,7 @@ class _Comparison:
             return None
         if cls is not type(rhs) and not (isinstance(lhs, str) and isinstance(rhs, str)):
             return f"{cls.__name__} against {type(rhs).__name__}"
-        return None if _value_key(lhs) == _value_key(rhs) else "values differ"
+        return None if value_key(lhs) == value_key(rhs) else "values differ"
 
     def _nodes(self, lhs: Node, rhs: Any, defining: Defining, path: _Path) -> str | None:
         if type(lhs) is not type(rhs):
@@ -107,20 +99,22 @@ class _Comparison:
         if lhs.identity:
             return self._identities(lhs, rhs, defining, path)
         pair = id(lhs), id(rhs), defining
-        if pair in self.equal:
+        known = self.equal.get(pair)
+        if known is not None:
+            self._scopes.look(known)
             return None
-        self._tasks.append((_LEAVE, lhs, pair, len(self.left_to_right), None))
+        self._tasks.append((_LEAVE, lhs, pair, None, None))
+        self._scopes.enter(lhs.opens_scope)
         self._fields(lhs, rhs, defining, path)
         return None
 
-    def _leave(self, lhs: Node, pair: tuple[int, int, Defining], before: int) -> None:
+    def _leave(self, lhs: Node, pair: tuple[int, int, Defining]) -> None:
         """All below a pair of nodes was found equal."""
-        if lhs.opens_scope:
-            for left in list(self.left_to_right)[before:]:
-                del self.right_to_left[self.left_to_right.pop(left)]
-            self.equal.clear()
-        elif len(self.left_to_right) == before:
-            self.equal.add(pair)
+        mask, ended = self._scopes.leave(lhs.opens_scope)
+        for left in ended:
+            del self.right_to_left[self.left_to_right.pop(left)]
+        self.equal[pair] = mask
+        self._scopes.keep(pair, mask)
 
     def _fields(self, lhs: Node, rhs: Node, defining: Defining, path: _Path) -> None:
         self._tasks += [
@@ -136,10 +130,18 @@ class _Comparison:
 
     def _identities(self, lhs: Node, rhs: Node, defining: Defining, path: _Path) -> str | None:
         if lhs in self.left_to_right or rhs in self.right_to_left:
-            return None if self.left_to_right.get(lhs) is rhs else "different definitions"
-        if not is_defined(lhs, defining) and not self.map_free_vars:
+            if self.left_to_right.get(lhs) is not rhs:
+                return "different definitions"
+            self._scopes.use(lhs)
+            return None
+        is_free = not is_defined(lhs, defining)
+        if is_free and not self.map_free_vars:
+            self._free.add(lhs)
             return None if lhs is rhs else "different free variables"
+        if lhs in self._free or rhs in self._free:
+            self.equal.clear()
         self.left_to_right[lhs], self.right_to_left[rhs] = rhs, lhs
+        self._scopes.define(lhs, is_free)
         self._fields(lhs, rhs, ALL, path)
         return None
 
@@ -188,41 +190,9 @@ def _kind(value: Any) -> str:
     return value.node_kind if isinstance(value, Node) else type(value).__name__
 
 
-def _value_key(value: Any) -> bytes:
-    """A byte string equal for equal values; floats by bits so that -0.0 and NaN compare as written."""
-    cls = type(value)
-    if cls is str:
-        return b"s:" + value.encode()  # type: ignore[no-any-return]
-    if cls is int:
-        return b"int:%d" % value
-    if cls is bool:
-        return b"b1" if value else b"b0"
-    for known, key in VALUE_KEYS.items():
-        if isinstance(value, known):
-            return key(value)
-    if isinstance(value, float):
-        return b"f" + (b"nan" if math.isnan(value) else struct.pack("<d", value))
-    if isinstance(value, bytes):
-        return b"y" + value
-    return f"{'s' if isinstance(value, str) else cls.__name__}:{value}".encode()
-
-
-_PACKAGE = __name__.split(".")[0]
-
-
-def _has_key(value: Any) -> bool:
-    """Whether what `_value_key` writes tells a value from any other one: a stranger's text may not."""
-    cls = type(value)
-    return (
-        cls in (str, int, bool, float, bytes, NoneType)
-        or isinstance(value, np.generic)
-        or cls.__module__.split(".")[0] == _PACKAGE
-    )
-
-
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
     """Return the first difference between two structures, or None."""
-    found = _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars)
+    found = _Comparison(map_free_vars).compare(lhs, rhs, False)
     if found is None:
         return None
     return Mismatch(AccessPath(tuple(found.steps)), found.lhs, found.rhs, found.reason)
@@ -231,7 +201,7 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two nodes (or tuples, maps, plain values) are equal up to renaming of the variables that they
     define. With `map_free_vars`, free variables may be renamed too, one to one."""
-    return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, map_free_vars) is None
+    return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, False) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
@@ -251,7 +221,9 @@ def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> 
         )
 
 
-_ADD, _END_SCOPE, _END_PLAIN = range(3)
+_ADD, _END = range(2)
+_BASED = 1
+"""In a mask: the text depends on how many variables are bound where the node is, as it binds others."""
 _FEW_PARTS = 24
 """With how many parts a node is written out wherever it is used."""
 _START_STEPS = 60
@@ -260,8 +232,9 @@ _START_STEPS = 60
 class _Keyer:
     """Writes a node as a byte string in which variables are numbered in the order of their definition.
 
-    A large node that opens no scope is written as the digest of its fields, computed once where it is
-    shared. Whether a node is large depends on its fields alone, not on what is shared.
+    A bound variable has the number of those around it, so that what is bound elsewhere does not matter. A
+    large node is written as the digest of its fields, computed once where it is shared. Whether a node is
+    large depends on its fields alone, not on what is shared.
     """
 
     def __init__(
@@ -273,9 +246,13 @@ class _Keyer:
         self._by_identity = by_identity
         self._with_labels = with_labels
         self._parts: list[bytes] = []
-        self._numbers: dict[Node, int] = {}
+        self._numbers: dict[Node, bytes] = {}
+        self._num_bound = 0
+        self._free: set[Node] = set()
+        """Variables that were written as themselves."""
         self._map_free_vars = map_free_vars
-        self._written: dict[tuple[int, Defining], bytes] = {}
+        self._written: dict[tuple[int, Defining, int], tuple[bytes, int]] = {}
+        self._scopes = OpenScopes(self._written)
         self._tasks: list[tuple[int, Any, Defining, int, int]] = []
         self.is_closed = True
 
@@ -291,12 +268,8 @@ class _Keyer:
             kind, item, flag, start, known = tasks.pop()
             if kind == _ADD:
                 self._add(item, flag)
-            elif kind == _END_SCOPE:
-                for var in list(self._numbers)[known:]:
-                    del self._numbers[var]
-                self._written.clear()
             else:
-                self._shorten(item, flag, start, known)
+                self._end(item, flag, start, known)
 
     def _add(self, value: Any, defining: Defining) -> None:
         if isinstance(value, Node):
@@ -308,15 +281,15 @@ class _Keyer:
             self._parts.append(b"{%d" % len(value))
             pairs = list(value.items())
             if pairs and (not isinstance(pairs[0][0], Node) or _has_names(value)):
-                pairs.sort(key=lambda pair: _key_text(pair[0]))
+                pairs.sort(key=lambda pair: (_key_text(pair[0]), type(pair[0]).__name__))
             self._tasks += [(_ADD, pair, defining, 0, 0) for pair in reversed(pairs)]
         elif self._by_identity is not None and self._by_identity(value):
             self.is_closed = False
             self._parts.append(b"@%d;" % id(value))
         else:
-            if self._with_labels and not _has_key(value):
+            if self._with_labels and not has_key(value):
                 self.is_closed = False
-            key = _value_key(value)
+            key = value_key(value)
             self._parts.append(b"=%d:%b" % (len(key), key))
 
     def _node(self, value: Node, defining: Defining) -> None:
@@ -324,29 +297,52 @@ class _Keyer:
             parts = self._parts  # what the general way writes, without tasks
             parts.append(b"<" + value.node_kind.encode())
             for name, _ in value.compared:
-                key = _value_key(getattr(value, name))
+                key = value_key(getattr(value, name))
                 parts.append(b"=%d:%b" % (len(key), key))
         elif value.identity:
             number = self._numbers.get(value)
             if number is not None:
-                self._parts.append(b"#%d;" % number)
+                self._scopes.use(value)
+                self._parts.append(number)
                 return
-            if not is_defined(value, defining) and not self._map_free_vars:
+            is_free = not is_defined(value, defining)
+            if is_free and not self._map_free_vars:
                 self.is_closed = False
+                self._free.add(value)
                 self._parts.append(b"@%d;" % id(value))
                 return
-            self._numbers[value] = len(self._numbers)
+            if value in self._free:
+                self._written.clear()
+            kind, count = (b"?", len(self._numbers) - self._num_bound) if is_free else (b"#", self._num_bound)
+            self._numbers[value] = b"%b%d;" % (kind, count)
+            self._num_bound += not is_free
+            self._scopes.define(value, is_free)
             self._fields(value, ALL)
-        elif value.opens_scope:
-            self._tasks.append((_END_SCOPE, value, defining, 0, len(self._numbers)))
-            self._fields(value, defining)
         else:
-            known = self._written.get((id(value), defining))
-            if known is not None:
-                self._parts.append(known)
-                return
-            self._tasks.append((_END_PLAIN, value, defining, len(self._parts), len(self._numbers)))
+            for base in (-1, self._num_bound):
+                known = self._written.get((id(value), defining, base))
+                if known is not None:
+                    self._scopes.look(known[1])
+                    self._parts.append(known[0])
+                    return
+            self._tasks.append((_END, value, defining, len(self._parts), len(self._numbers)))
+            self._scopes.enter(value.opens_scope)
             self._fields(value, defining)
+
+    def _end(self, value: Node, defining: Defining, start: int, known: int) -> None:
+        """All of a node is written. A variable that goes on behind it is written otherwise the next time."""
+        mask, ended = self._scopes.leave(value.opens_scope)
+        for var in ended:
+            del self._numbers[var]
+        self._num_bound -= len(ended)
+        if value.opens_scope:
+            mask |= _BASED
+            self._scopes.look(_BASED)
+        digest = self._shorten(start)
+        if digest is not None and len(self._numbers) == known:
+            key = (id(value), defining, self._num_bound if mask & _BASED else -1)
+            self._written[key] = digest, mask
+            self._scopes.keep(key, mask)
 
     def _fields(self, value: Node, defining: Defining) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
@@ -358,16 +354,14 @@ class _Keyer:
             for name, defines in reversed(specs)
         ]
 
-    def _shorten(self, value: Node, defining: Defining, start: int, known: int) -> None:
-        """A node that opens no scope is written: its fields stay, or one part in their place where there are
-        many."""
+    def _shorten(self, start: int) -> bytes | None:
+        """The fields of a node stay if they are few; else its digest, which is given, takes their place."""
         parts = self._parts
         if len(parts) - start <= _FEW_PARTS:
-            return
+            return None
         digest = b"~" + hashlib.blake2b(b"".join(parts[start:]), digest_size=16).digest()
         parts[start:] = [digest]
-        if len(self._numbers) == known:
-            self._written[id(value), defining] = digest
+        return digest
 
 
 def structural_bytes(value: Any) -> bytes | None:
@@ -396,15 +390,15 @@ def structural_digest(
     not be read. The digest is then valid only while these objects live.
     """
     keyer = _Keyer(map_free_vars, by_identity)
-    keyer.add(value, map_free_vars)
+    keyer.add(value, False)
     return hashlib.blake2b(keyer.result(), digest_size=16).digest()
 
 
 class _Start(_Keyer):
     """Writes all nodes out, so that the steps do not depend on what is shared."""
 
-    def _shorten(self, value: Node, defining: Defining, start: int, known: int) -> None:
-        pass
+    def _shorten(self, start: int) -> bytes | None:
+        return None
 
 
 def structural_start(value: Any) -> bytes:

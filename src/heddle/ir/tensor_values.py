@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from heddle.ir.json_codec import register_value_codec
-from heddle.ir.structural import register_value_key
+from heddle.ir.value_keys import register_value_key
 from heddle.runtime.dtype import DataType
 from heddle.runtime.tensor import Tensor, tensor_from_bytes
 

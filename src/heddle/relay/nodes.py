@@ -77,6 +77,7 @@ class TypeRelation(Type):
 
 @node("relay.Let", checked=True)
 class Let(Expr):
+    opens_scope: ClassVar[bool] = True
     var: Var = defines()
     value: Expr
     body: Expr

@@ -18,7 +18,7 @@ from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
-from heddle.relay.nodes import Clause, Let, Match, Pattern, RefCreate, RefRead, RefWrite
+from heddle.relay.nodes import Clause, Let, Match, Pattern, PatternVar, RefCreate, RefRead, RefWrite
 
 _LEAVES = (Var, GlobalVar, Constant, Op, Constructor)
 
@@ -77,37 +77,56 @@ def with_own_recursions(root: Any) -> Any:
 
 
 def _shared_recursion(root: Any) -> tuple[Let, set[int]] | None:
-    """A let of a function that names itself, and the expressions in it that name its variable or others that
-    are bound in it, of which some are shared."""
+    """A let of a function that names itself, and the expressions of the function that name its variable or
+    others that are bound around them in it, of which some are shared."""
     exprs = post_order(root)
     lets = [expr for expr in exprs if isinstance(expr, Let) and isinstance(expr.value, Function)]
     uses = Counter(id(child) for expr in exprs for child, _ in parts(expr)) if lets else Counter[int]()
     for let in lets:
-        free, inside = set(free_vars(let.value)), post_order(let.value)
+        free = set(free_vars(let.value))
         if let.var not in free:
             continue
-        names = {id(expr) for expr in inside if isinstance(expr, Var) and expr not in free - {let.var}}
-        own: set[int] = set()
-        for expr in inside:
-            if any(id(child) in names or id(child) in own for child, _ in parts(expr)):
-                own.add(id(expr))
-        within = Counter(id(child) for expr in inside for child, _ in parts(expr))
+        own = _own_parts(let.value, free - {let.var})
+        within = Counter(id(child) for expr in post_order(let.value) for child, _ in parts(expr))
         within[id(let.value)] += 1
         if any(uses[key] > within[key] for key in own):
             return let, own
     return None
 
 
+def _own_parts(func: Any, outside: set[Var]) -> set[int]:
+    """The expressions of a function that name what is bound in it, but for blocks that bind all of it."""
+    named: dict[int, set[Var]] = {}
+    for expr in post_order(func):
+        below = [named[id(child)] for child in operands(expr)]
+        found = {expr} - outside if isinstance(expr, Var) else set[Var]().union(*below)
+        named[id(expr)] = found if expr is func else found.difference(_bound_by(expr))
+    own: set[int] = set()
+    todo = [func]
+    while todo:
+        expr = todo.pop()
+        if named[id(expr)] and id(expr) not in own and not isinstance(expr, Var):
+            own.add(id(expr))
+            todo += operands(expr)
+    return own
+
+
+def _bound_by(expr: Any) -> Iterable[Var]:
+    """The variables that an expression binds."""
+    if isinstance(expr, Function):
+        return expr.params
+    if isinstance(expr, Let):
+        return (expr.var,)
+    clauses = expr.clauses if isinstance(expr, Match) else ()
+    patterns = (node for clause in clauses for node in visitor.walk(clause.lhs))
+    return tuple(node.var for node in patterns if isinstance(node, PatternVar))
+
+
 def _copied(func: Any, own: set[int]) -> Any:
-    """A function with variables of its own, and copies of some of its expressions."""
-    inside, free = post_order(func), set(free_vars(func))
-    bound = {id(expr): expr for expr in inside if isinstance(expr, Var) and expr not in free}
-    for expr in inside:
-        if isinstance(expr, Function):
-            bound.update((id(param), param) for param in expr.params)
-        elif isinstance(expr, Let):
-            bound[id(expr.var)] = expr.var
-    return _rebuilt(func, {key: replace(var) for key, var in bound.items()}, own)
+    """A function with copies of some of its expressions, which bind variables of their own."""
+    copied = [expr for expr in post_order(func) if id(expr) in own]
+    bound = {id(var): replace(var) for expr in copied for var in _bound_by(expr)}
+    return _rebuilt(func, bound, own)
 
 
 def _rebuilt(root: Any, changed: dict[int, Any], copied: Collection[int] = ()) -> Any:

@@ -82,3 +82,35 @@ def test_a_function_that_stands_behind_its_let_too() -> None:
     mod = infer_module(heddle.IRModule.from_expr(relay.Function([x], relay.Let(f, func, after), SCALAR)))
     assert_structural_equal(relay.parse(mod.astext()), mod)
     assert float(np.asarray(run(infer_module(ToANormalForm()(mod)), np.float32(2)))) == -2.0
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+def test_a_block_that_binds_all_that_it_names_stays_shared(is_recursive: bool) -> None:
+    """It writes into a reference once, whether or not the function around one of its uses names itself."""
+    f, n, q, r, a = (relay.var(name) for name in "fnqra")
+    write = relay.RefWrite(q, relay.add(relay.RefRead(q), relay.const(1)))
+    block = relay.Let(q, r, relay.Let(relay.var("_"), write, relay.RefRead(q)))
+    again = relay.Call(f, [relay.subtract(n, relay.const(1))]) if is_recursive else relay.const(0)
+    branches = relay.If(relay.less(n, relay.const(1)), relay.const(0), relay.add(block, again))
+    func = relay.Function([n], branches, relay.scalar_type("int32"))
+    result = relay.Tuple([relay.add(relay.Call(f, [relay.const(3)]), a), relay.RefRead(r)])
+    main = relay.Let(r, relay.RefCreate(relay.const(0)), relay.Let(a, block, relay.Let(f, func, result)))
+    mod = infer_module(heddle.IRModule.from_expr(relay.Function([], main)))
+    assert_structural_equal(relay.parse(mod.astext()), mod)
+    machine = relay.create_executor("vm", mod).evaluate()
+    assert [int(item.numpy()) for item in machine()] == [4 if is_recursive else 2, 1]
+
+
+def test_variables_of_patterns_that_nobody_reads_are_bound_once() -> None:
+    n, v, u = (relay.var(name, relay.scalar_type("int32")) for name in "nvu")
+    f, a = relay.var("f"), relay.var("a", relay.TupleType([relay.scalar_type("int32")] * 2))
+    pattern = relay.PatternTuple([relay.PatternVar(u), relay.PatternVar(v)])
+    last = relay.Call(f, [relay.const(0)])
+    block = relay.Match(a, [relay.Clause(pattern, relay.add(v, last))])
+    step = relay.add(block, relay.Call(f, [relay.subtract(n, relay.const(1))]))
+    func = relay.Function([n], relay.If(relay.less(n, relay.const(1)), relay.const(0), step))
+    after = relay.add(relay.Call(f, [relay.const(2)]), block)
+    mod = infer_module(heddle.IRModule.from_expr(relay.Function([a], relay.Let(f, func, after))))
+    for each in (mod, ToANormalForm()(mod), ToBasicBlockNormalForm()(mod)):
+        assert relay.analysis.well_formed(each["main"])
+        assert_structural_equal(relay.parse(infer_module(each).astext()), infer_module(each))
