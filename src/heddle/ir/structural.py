@@ -62,6 +62,8 @@ class _Comparison:
         self.equal: dict[tuple[int, int, Defining], int] = {}
         """Pairs found equal under the present mapping, and what they look at: a node is compared once."""
         self._scopes = OpenScopes(self.equal)
+        self._masks = [0]
+        self._bits: dict[Node, int] = {}
         self._free: set[Node] = set()
         """Variables that stood for themselves."""
         self._tasks: list[tuple[int, Any, Any, Any, Any]] = []
@@ -101,20 +103,26 @@ class _Comparison:
         pair = id(lhs), id(rhs), defining
         known = self.equal.get(pair)
         if known is not None:
-            self._scopes.look(known)
+            self._masks[-1] |= known
             return None
         self._tasks.append((_LEAVE, lhs, pair, None, None))
-        self._scopes.enter(lhs.opens_scope)
+        self._masks.append(0)
+        if lhs.opens_scope:
+            self._scopes.open()
         self._fields(lhs, rhs, defining, path)
         return None
 
     def _leave(self, lhs: Node, pair: tuple[int, int, Defining]) -> None:
         """All below a pair of nodes was found equal."""
-        mask, ended = self._scopes.leave(lhs.opens_scope)
-        for left in ended:
-            del self.right_to_left[self.left_to_right.pop(left)]
+        mask = self._masks.pop()
+        if lhs.opens_scope:
+            mask, ended = self._scopes.close(mask)
+            for left in ended:
+                del self.right_to_left[self.left_to_right.pop(left)], self._bits[left]
         self.equal[pair] = mask
-        self._scopes.keep(pair, mask)
+        if mask:
+            self._masks[-1] |= mask
+            self._scopes.keep(pair, mask)
 
     def _fields(self, lhs: Node, rhs: Node, defining: Defining, path: _Path) -> None:
         self._tasks += [
@@ -132,7 +140,7 @@ class _Comparison:
         if lhs in self.left_to_right or rhs in self.right_to_left:
             if self.left_to_right.get(lhs) is not rhs:
                 return "different definitions"
-            self._scopes.use(lhs)
+            self._masks[-1] |= self._bits[lhs]
             return None
         is_free = not is_defined(lhs, defining)
         if is_free and not self.map_free_vars:
@@ -141,7 +149,8 @@ class _Comparison:
         if lhs in self._free or rhs in self._free:
             self.equal.clear()
         self.left_to_right[lhs], self.right_to_left[rhs] = rhs, lhs
-        self._scopes.define(lhs, is_free)
+        self._bits[lhs] = bit = self._scopes.define(lhs, is_free)
+        self._masks[-1] |= bit
         self._fields(lhs, rhs, ALL, path)
         return None
 
@@ -246,13 +255,15 @@ class _Keyer:
         self._by_identity = by_identity
         self._with_labels = with_labels
         self._parts: list[bytes] = []
-        self._numbers: dict[Node, bytes] = {}
+        self._numbers: dict[Node, tuple[bytes, int]] = {}
         self._num_bound = 0
+        self._has_based = False
         self._free: set[Node] = set()
         """Variables that were written as themselves."""
         self._map_free_vars = map_free_vars
         self._written: dict[tuple[int, Defining, int], tuple[bytes, int]] = {}
         self._scopes = OpenScopes(self._written)
+        self._masks = [0]
         self._tasks: list[tuple[int, Any, Defining, int, int]] = []
         self.is_closed = True
 
@@ -302,8 +313,8 @@ class _Keyer:
         elif value.identity:
             number = self._numbers.get(value)
             if number is not None:
-                self._scopes.use(value)
-                self._parts.append(number)
+                self._parts.append(number[0])
+                self._masks[-1] |= number[1]
                 return
             is_free = not is_defined(value, defining)
             if is_free and not self._map_free_vars:
@@ -314,35 +325,42 @@ class _Keyer:
             if value in self._free:
                 self._written.clear()
             kind, count = (b"?", len(self._numbers) - self._num_bound) if is_free else (b"#", self._num_bound)
-            self._numbers[value] = b"%b%d;" % (kind, count)
+            bit = self._scopes.define(value, is_free)
+            self._numbers[value] = b"%b%d;" % (kind, count), bit
             self._num_bound += not is_free
-            self._scopes.define(value, is_free)
+            self._masks[-1] |= bit
             self._fields(value, ALL)
         else:
-            for base in (-1, self._num_bound):
-                known = self._written.get((id(value), defining, base))
-                if known is not None:
-                    self._scopes.look(known[1])
-                    self._parts.append(known[0])
-                    return
+            known = self._written.get((id(value), defining, -1))
+            if known is None and self._has_based:
+                known = self._written.get((id(value), defining, self._num_bound))
+            if known is not None:
+                self._parts.append(known[0])
+                self._masks[-1] |= known[1]
+                return
             self._tasks.append((_END, value, defining, len(self._parts), len(self._numbers)))
-            self._scopes.enter(value.opens_scope)
+            self._masks.append(0)
+            if value.opens_scope:
+                self._scopes.open()
             self._fields(value, defining)
 
     def _end(self, value: Node, defining: Defining, start: int, known: int) -> None:
         """All of a node is written. A variable that goes on behind it is written otherwise the next time."""
-        mask, ended = self._scopes.leave(value.opens_scope)
-        for var in ended:
-            del self._numbers[var]
-        self._num_bound -= len(ended)
+        mask = self._masks.pop()
         if value.opens_scope:
-            mask |= _BASED
-            self._scopes.look(_BASED)
+            mask, ended = self._scopes.close(mask | _BASED)
+            for var in ended:
+                del self._numbers[var]
+            self._num_bound -= len(ended)
+            self._has_based = True
+        if mask:
+            self._masks[-1] |= mask
         digest = self._shorten(start)
         if digest is not None and len(self._numbers) == known:
             key = (id(value), defining, self._num_bound if mask & _BASED else -1)
             self._written[key] = digest, mask
-            self._scopes.keep(key, mask)
+            if mask > _BASED:
+                self._scopes.keep(key, mask)
 
     def _fields(self, value: Node, defining: Defining) -> None:
         self._parts.append(b"<" + value.node_kind.encode())
