@@ -18,7 +18,7 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.relay.codes import Q0202, Q0205, Q0207
-from heddle.relay.lexer import is_type_name
+from heddle.relay.lexer import is_type_name, is_word
 from heddle.relay.nodes import (
     Clause,
     IncompleteType,
@@ -443,3 +443,8 @@ _KEYWORDS = {
 }
 _WORDS = (*_KEYWORDS, "let", "free_var")
 """What may begin an expression, or what stands before one."""
+
+
+def is_constructor_name(text: str) -> bool:
+    """Whether a constructor may be called so: a name that means nothing else in expressions and patterns."""
+    return is_word(text, "name") and text not in (*_WORDS, "_")

@@ -13,15 +13,24 @@ from heddle.graph.types import TensorType
 from heddle.ir.expr import Constant, Var
 from heddle.ir.json_codec import save_json
 from heddle.ir.node import Map, Node
-from heddle.ir.type_data import GlobalTypeVar, TypeCall, TypeData
+from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.prim.nodes import IntImm
-from heddle.relay.lexer import is_type_name
+from heddle.relay.codes import Q0209
+from heddle.relay.expr_parser import is_constructor_name
+from heddle.relay.lexer import is_type_name, is_word
 from heddle.relay.nodes import AnyDim, IncompleteType, RefType, TypeRelation
 from heddle.runtime.dtype import DataType
+from heddle.support.diagnostics import Code, UsageError
+from heddle.support.span import Span
 
 _SUFFIXES = {"int16": "i16", "int32": "", "int64": "i64", "float16": "f16", "float32": "f", "float64": "f64"}
 _FLOAT_LIMIT = 3.4e38
+
+
+def is_plain(text: Any) -> bool:
+    """Whether a text may stand in quotes."""
+    return isinstance(text, str) and "\r" not in text and is_word(f'"{text}"', "string")
 
 
 class TextValues:
@@ -34,8 +43,39 @@ class TextValues:
         self._defined: set[Var] = set()
         self.meta: dict[str, list[Any]] = {}
         self._meta_places: dict[int, tuple[str, int, Any]] = {}
+        self.fault: UsageError | None = None
+        """The first thing that the text shows and that is not read back."""
+
+    def refuse(
+        self, message: str, span: Span | None = None, code: Code = Q0209, help: str = "give it another name"
+    ) -> None:
+        """Keep the first fault of the text."""
+        self.fault = self.fault or UsageError(code, message, span=span, help=help)
 
     # ---- names
+
+    def quoted(self, text: Any, what: str, span: Span | None = None) -> str:
+        """A name in quotes."""
+        if not is_plain(text):
+            self.refuse(f"{what} cannot be called {text!r}: quotes and line ends have no text", span)
+        return f'"{text}"'
+
+    def global_name(self, var: Any) -> str:
+        """As in `@main`, or `@"a name"`."""
+        name = f"@{var.name_hint}"
+        return name if is_word(name, "global") else f"@{self.quoted(var.name_hint, 'a function', var.span)}"
+
+    def type_name(self, header: GlobalTypeVar) -> str:
+        """The name of a data type."""
+        if not is_type_name(header.name_hint):
+            self.refuse(f"a data type cannot be called {header.name_hint!r}", span=header.span)
+        return header.name_hint
+
+    def constructor_name(self, item: Constructor) -> str:
+        """The name of a constructor."""
+        if not is_constructor_name(item.name_hint):
+            self.refuse(f"a constructor cannot be called {item.name_hint!r}", span=item.span)
+        return item.name_hint
 
     def _fresh(self, hint: str, may_be: Callable[[str], bool] = lambda name: True) -> str:
         name = re.sub(r"[^A-Za-z0-9_/]", "_", hint)
@@ -118,7 +158,7 @@ class TextValues:
         if isinstance(ty, TypeVar):
             return self.type_variable(ty)
         if isinstance(ty, GlobalTypeVar):
-            return ty.name_hint
+            return self.type_name(ty)
         if isinstance(ty, TypeCall):
             args = f"[{', '.join(self.type(item) for item in ty.args)}]" if ty.args else ""
             return f"{self.type(ty.func)}{args}"
@@ -145,13 +185,13 @@ class TextValues:
             return self._type_definition(definition)
 
     def _type_definition(self, definition: TypeData) -> str:
-        head = f"{definition.header.name_hint}{self.type_params(definition.type_vars)}"
+        head = f"{self.type_name(definition.header)}{self.type_params(definition.type_vars)}"
         if not definition.constructors:
             return f"extern type {head}"
         lines = [f"type {head} {{"]
         for item in definition.constructors:
             inputs = f"({', '.join(self.type(ty) for ty in item.inputs)})" if item.inputs else ""
-            lines.append(f"  {item.name_hint}{inputs},")
+            lines.append(f"  {self.constructor_name(item)}{inputs},")
         return "\n".join([*lines, "}"])
 
     # ---- values
@@ -189,11 +229,11 @@ class TextValues:
             return f"{number!r}{'f64' if _FLOAT_LIMIT < abs(number) < np.inf else 'f'}"
         if isinstance(value, DataType):
             return f'"{value}"'
-        if isinstance(value, str) and '"' not in value and "\n" not in value and "\r" not in value:
+        if is_plain(value):
             return f'"{value}"'
         if isinstance(value, (tuple, list)):
             return f"[{', '.join(self.value(item) for item in value)}]"
-        if isinstance(value, Mapping) and all(isinstance(key, str) and '"' not in key for key in value):
+        if isinstance(value, Mapping) and all(map(is_plain, value)):
             return "{" + ", ".join(f'"{key}": {self.value(item)}' for key, item in value.items()) + "}"
         return self.meta_ref(value.node_kind if isinstance(value, Node) else type(value).__name__, value)
 
