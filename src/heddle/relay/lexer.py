@@ -23,7 +23,7 @@ _WORDS = re.compile(
     r"""
     (?P<space>[ \t\n]+|\r\n)
   | (?P<comment>//[^\n]*)
-  | (?P<number>-*\d[\d.e+-]*(?:[if](?:16|32|64)?)?(?![A-Za-z_])|-*(?:inf|nan)f(?:16|32|64)?(?![\w/]))
+  | (?P<number>(?<!-)-*(?:\d[\d.e+-]*(?:[if](?:16|32|64)?)?(?![A-Za-z_])|(?:inf|nan)f(?:16|32|64)?(?![\w/])))
   | (?P<name>[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<local>%[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<graph>%\d+)

@@ -207,7 +207,7 @@ class RelayPrinter(TextValues):
             {spec.name: spec.default for spec in found[1].attrs_of(found[0])} if found is not None else {}
         )
         return [
-            f"{key}={self.value(value)}"
+            self.attribute(key, value)
             for key, value in expr.attrs.items()
             if defaults.get(key, REQUIRED) is REQUIRED or not _same(value, defaults[key])
         ]
@@ -233,7 +233,7 @@ class RelayPrinter(TextValues):
             for param in expr.params
         ]
         types = self.type_params(expr.type_params)
-        attrs = [f"{key}={self.value(value)}" for key, value in expr.attrs.items()]
+        attrs = [self.attribute(key, value) for key, value in expr.attrs.items()]
         returns = f" -> {self.type(expr.ret_ty)}" if expr.ret_ty is not None else ""
         body = yield self._block(expr.body, self._placed.inner[id(expr), 0])
         return f"{head}{types}({', '.join(params + attrs)}){returns} {body}" + self.annotate(expr)

@@ -26,6 +26,7 @@ from heddle.support.span import Span
 
 _SUFFIXES = {"int16": "i16", "int32": "", "int64": "i64", "float16": "f16", "float32": "f", "float64": "f64"}
 _FLOAT_LIMIT = 3.4e38
+_OWN_KEYS = ("virtual_device", "attrs_type_key")
 
 
 def is_plain(text: Any) -> bool:
@@ -217,6 +218,12 @@ class TextValues:
             plain = np.asarray(np.nan, array.dtype)
             return f"nan{_SUFFIXES[dtype]}" if plain.tobytes() == array.tobytes() else None
         return f"{str(value).removesuffix('.0')}{_SUFFIXES[dtype]}"
+
+    def attribute(self, key: Any, value: Any) -> str:
+        """`key=value`; a key stands in quotes where it is no name, or one that means more than itself."""
+        parts = key.split(".") if isinstance(key, str) and key not in _OWN_KEYS else [""]
+        is_name = all(is_word(part, "name") for part in parts)
+        return f"{key if is_name else self.quoted(key, 'an attribute')}={self.value(value)}"
 
     def value(self, value: Any) -> str:
         """The value of an attribute."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 from heddle import relay
 from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
-from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.diagnostics import HeddleError, IRTypeError, UsageError
 from tests.unit.relay.programs import HEAD
+from tests.unit.relay.programs import value as number
 
 X = relay.var("x", shape=(2,))
 F = relay.Function([X], X + X)
@@ -166,3 +169,89 @@ WORDS = st.text("afnrTe12_/-. é", max_size=4) | st.sampled_from(KEYWORDS)
 @given(WORDS, WORDS)
 def test_random_names_of_data_types(type_name: str, constructor: str) -> None:
     _check_or_refused(_data(type_name, (constructor,)))
+
+
+KEYS = [*NAMES, "a-b", "a key", "virtual_device", "virtual_device.a", "attrs_type_key", "fn", "a=b", "a,"]
+
+
+def _with_attribute(key: str, value: Any = 1) -> list[IRModule]:
+    f = relay.Var("f", relay.FuncType([relay.TensorType((2,))], relay.TensorType((2,))))
+    call = relay.Call(f, [X], {key: value, "b": 2})
+    return [
+        IRModule({"main": F.with_attr(key, value)}),
+        IRModule({"main": relay.Function([X, f], call)}),
+        IRModule({"main": F.with_attr("c", {key: value})}),
+    ]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_attributes_keep_their_names(key: str) -> None:
+    for mod in _with_attribute(key):
+        _check(mod)
+
+
+@pytest.mark.parametrize("key", UNWRITABLE)
+def test_attributes_without_a_text(key: str) -> None:
+    *plain, nested = _with_attribute(key)
+    for mod in plain:
+        _refused(mod, "Q0209", "an attribute cannot be called")
+    _check(nested)
+
+
+@pytest.mark.parametrize(
+    "text", ["#[metadata] x", '"#[metadata] x', "\n#[metadata]\n", '#[metadata\n"', "*/", "\r", "é\u2028"]
+)
+def test_strings_of_attributes(text: str) -> None:
+    for mod in _with_attribute("a", (text, relay.const([1.0, 2.0]))):
+        _check(mod)
+
+
+def test_names_in_quotes_of_texts() -> None:
+    func = relay.parse_expr('fn ("a b"=1, a.b=2, "virtual_device"=3) { 1 }')
+    assert dict(func.attrs.items()) == {"a b": 1, "a.b": 2, "virtual_device": 3}
+    for wrong in ('fn ("a".b=1) { 1 }', 'fn ("a" 1) { 1 }', 'fn ("a") { 1 }', 'add("a", 1)'):
+        with pytest.raises(HeddleError, match="Q020"):
+            relay.parse_expr(wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (np.float32(1.5), 1.5),
+        (np.int64(3), 3),
+        (np.bool_(True), True),
+        (np.str_("a"), "a"),
+        ([np.uint8(3), {"b": np.float64(2)}], (3, {"b": 2.0})),
+    ],
+)
+def test_numbers_of_numpy_become_numbers_of_python(given: Any, wanted: Any) -> None:
+    for mod in _with_attribute("a", given):
+        _check(mod)
+    (value,) = F.with_attr("a", given).attrs.values.values()
+    assert value == wanted and type(value) is type(wanted)
+
+
+@pytest.mark.parametrize("value", [b"x", 1j, np.zeros(2), np.bytes_(b"x"), object(), {1, 2}, range(3)])
+def test_attributes_that_have_no_text(value: Any) -> None:
+    for mod in _with_attribute("a", value) + _with_attribute("a", [value]):
+        with pytest.raises(IRTypeError, match=r"I0202.*no JSON form for"):
+            relay.astext(mod)
+
+
+@pytest.mark.parametrize("head", ["", "1 ", "- x"])
+def test_long_runs_of_signs(head: str) -> None:
+    """Half an hour where each sign looks at all that are behind it."""
+    with pytest.raises(HeddleError, match="Q020"):
+        relay.parse_expr(head + "-" * 400_000)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [("--3", 3), ("---3", -3), ("4 - --3", 1), ("4 - -3", 7), ("(4)--3", None), ("--inff", np.inf)],
+)
+def test_runs_of_signs(text: str, wanted: Any) -> None:
+    if wanted is None:
+        with pytest.raises(HeddleError, match="Q0202"):
+            relay.parse_expr(text)
+    else:
+        assert number(relay.parse_expr(text)) == wanted
