@@ -58,9 +58,11 @@ class RelayPrinter(TextValues):
         ty = getattr(expr, "ty", None)
         if ty is None or isinstance(expr, GlobalVar):
             return ""
-        place = expr.span.place() if expr.span is not None else ""
+        fault, place = self.fault, expr.span.place() if expr.span is not None else ""
         span = f" span={place}" if place and not re.search(r"/\*|\*/", place) else ""
-        return f" /* ty={self.type(ty)}{span} */"
+        text = f" /* ty={self.type(ty)}{span} */"
+        self.fault = fault  # comments are not read back
+        return text
 
     # ---- programs
 
@@ -251,14 +253,20 @@ class RelayPrinter(TextValues):
 
     def pattern(self, pattern: Pattern) -> str:
         """A pattern; the variables that it binds get their names."""
+        self.check_depth()
         if isinstance(pattern, PatternVar):
-            return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
+            with self.nested():
+                return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
         if isinstance(pattern, PatternConstructor):
-            items = f"({', '.join(map(self.pattern, pattern.patterns))})" if pattern.patterns else ""
+            items = f"({self._patterns(pattern.patterns)})" if pattern.patterns else ""
             return f"{self.constructor_name(pattern.constructor)}{items}"
         if isinstance(pattern, PatternTuple):
-            return f"({', '.join(map(self.pattern, pattern.patterns))})"
+            return f"({self._patterns(pattern.patterns)})"
         return "_"
+
+    def _patterns(self, patterns: tuple[Pattern, ...]) -> str:
+        with self.nested():
+            return ", ".join([self.pattern(item) for item in patterns])
 
     def _reference(self, expr: Any) -> Recursion:
         word, fields = _REFERENCES[type(expr)]

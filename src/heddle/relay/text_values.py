@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,10 +16,11 @@ from heddle.ir.node import Map, Node
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.prim.nodes import IntImm
-from heddle.relay.codes import Q0209
+from heddle.relay.codes import Q0208, Q0209
 from heddle.relay.expr_parser import is_constructor_name
-from heddle.relay.lexer import is_type_name, is_word
+from heddle.relay.lexer import SCALAR, is_type_name, is_word
 from heddle.relay.nodes import AnyDim, IncompleteType, RefType, TypeRelation
+from heddle.relay.type_parser import MAX_NESTING
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, UsageError
 from heddle.support.span import Span
@@ -40,6 +41,7 @@ class TextValues:
     def __init__(self) -> None:
         self.names: dict[Any, str] = {}
         self._taken: dict[str, int] = {}
+        self._depth = 0
         self._type_names: frozenset[str] = frozenset()
         self._defined: set[Var] = set()
         self.meta: dict[str, list[Any]] = {}
@@ -142,32 +144,50 @@ class TextValues:
 
     def type(self, ty: Type | None) -> str:
         """A type; `_` for one that is not known, a reference to metadata for one that has no text."""
+        self.check_depth()
         if ty is None or isinstance(ty, IncompleteType):
             return "_"
         if isinstance(ty, TensorType) and ty.dims is not None and ty.dtype is not None:
+            if not SCALAR.match(str(ty.dtype)):
+                self.refuse(f"the text has no element type {ty.dtype}", help="use a type of single numbers")
             if not ty.dims:
                 return str(ty.dtype)
             return f"Tensor[({', '.join(self.dim(dim) for dim in ty.dims)}), {ty.dtype}]"
         if isinstance(ty, TupleType):
-            items = [self.type(item) for item in ty.fields]
-            return f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
+            return f"({self._types(ty.fields)}{',' if len(ty.fields) == 1 else ''})"
         if isinstance(ty, FuncType) and ty.params is not None:
             with self._inner_names(ty.type_params):
                 params = self.type_params(ty.type_params)
-                args = ", ".join(self.type(item) for item in ty.params)
-                return f"fn {params}({args}) -> {self.type(ty.ret)}"
+                return f"fn {params}({self._types(ty.params)}) -> {self._types((ty.ret,))}"
         if isinstance(ty, TypeVar):
             return self.type_variable(ty)
         if isinstance(ty, GlobalTypeVar):
             return self.type_name(ty)
         if isinstance(ty, TypeCall):
-            args = f"[{', '.join(self.type(item) for item in ty.args)}]" if ty.args else ""
-            return f"{self.type(ty.func)}{args}"
+            return f"{self.type(ty.func)}{f'[{self._types(ty.args)}]' if ty.args else ''}"
         if isinstance(ty, RefType):
-            return f"ref({self.type(ty.value)})"
+            return f"ref({self._types((ty.value,))})"
         if isinstance(ty, TypeRelation):
-            return f"{ty.func}({', '.join(self.type(item) for item in ty.args)})"
+            return f"{ty.func}({self._types(ty.args)})"
         return self.meta_ref(ty.node_kind, ty)
+
+    def _types(self, types: Iterable[Type | None]) -> str:
+        """Types inside another."""
+        with self.nested():
+            return ", ".join([self.type(item) for item in types])
+
+    @contextmanager
+    def nested(self) -> Iterator[None]:
+        """A level of types, patterns and attributes, as the parser counts them."""
+        self._depth += 1
+        yield
+        self._depth -= 1
+
+    def check_depth(self) -> None:
+        """Refuse a type, pattern or attribute that the parser finds too deep."""
+        if self._depth >= MAX_NESTING:
+            message = f"types, patterns and attributes are nested more than {MAX_NESTING} deep"
+            self.refuse(message, code=Q0208, help="a data type may hold itself")
 
     def type_params(self, params: tuple[Any, ...]) -> str:
         """Type parameters in brackets, as in `[A, B]`; empty where there are none."""
@@ -227,6 +247,7 @@ class TextValues:
 
     def value(self, value: Any) -> str:
         """The value of an attribute."""
+        self.check_depth()
         if value is None or isinstance(value, bool):
             return str(value)
         if isinstance(value, (int, np.integer)) and -(1 << 63) <= value < 1 << 63:
@@ -239,9 +260,11 @@ class TextValues:
         if is_plain(value):
             return f'"{value}"'
         if isinstance(value, (tuple, list)):
-            return f"[{', '.join(self.value(item) for item in value)}]"
+            with self.nested():
+                return f"[{', '.join([self.value(item) for item in value])}]"
         if isinstance(value, Mapping) and all(map(is_plain, value)):
-            return "{" + ", ".join(f'"{key}": {self.value(item)}' for key, item in value.items()) + "}"
+            with self.nested():
+                return "{" + ", ".join([f'"{key}": {self.value(item)}' for key, item in value.items()]) + "}"
         return self.meta_ref(value.node_kind if isinstance(value, Node) else type(value).__name__, value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ def _check(mod: IRModule) -> None:
     assert_structural_equal(relay.parse(relay.astext(mod)), mod)
 
 
-def _refused(mod: IRModule, code: str, words: str = "") -> None:
+def _refused(mod: IRModule, code: str, words: str) -> None:
     mod = relay.transform.InferType()(mod)
     assert str(mod)  # which shows it nevertheless
     with pytest.raises(HeddleError, match=words) as caught:
@@ -255,3 +256,75 @@ def test_runs_of_signs(text: str, wanted: Any) -> None:
             relay.parse_expr(text)
     else:
         assert number(relay.parse_expr(text)) == wanted
+
+
+def _nested(wrap: Callable[[Any], Any], levels: int, inner: Any) -> Any:
+    for _ in range(levels):
+        inner = wrap(inner)
+    return inner
+
+
+TENSOR = relay.TensorType((2,))
+WRAPS: dict[str, Callable[[Any], Any]] = {
+    "tuple": lambda ty: relay.TupleType([ty]),
+    "pair": lambda ty: relay.TupleType([TENSOR, ty]),
+    "ref": lambda ty: relay.RefType(ty),
+    "result": lambda ty: relay.FuncType([], ty),
+    "argument": lambda ty: relay.FuncType([ty], TENSOR),
+    "call": lambda ty: relay.TypeCall(relay.GlobalTypeVar("Box"), [ty]),
+}
+
+
+def _of_type(ty: Any) -> IRModule:
+    mod, header, item = IRModule(), relay.GlobalTypeVar("Box"), relay.TypeVar("A")
+    mod[header] = relay.TypeData(header, [item], [relay.Constructor("B", [item], header)])
+    mod["main"] = relay.Function([relay.Var("x", ty)], relay.const(1))
+    return mod
+
+
+@pytest.mark.parametrize("kind", WRAPS)
+@pytest.mark.parametrize("inner", [TENSOR, relay.TupleType([])])
+def test_depth_of_types(kind: str, inner: Any) -> None:
+    _check(_of_type(_nested(WRAPS[kind], 99, inner)))
+    for levels in (100, 105):
+        _refused(_of_type(_nested(WRAPS[kind], levels, inner)), "Q0208", "more than 100 deep")
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda value: (value,), lambda value: {"a": value}, lambda value: (1, value)]
+)
+@pytest.mark.parametrize("inner", [1, ()])
+def test_depth_of_attributes(wrap: Any, inner: Any) -> None:
+    _check(IRModule({"main": F.with_attr("a", _nested(wrap, 99, inner))}))
+    _refused(IRModule({"main": F.with_attr("a", _nested(wrap, 100, inner))}), "Q0208", "more than 100 deep")
+
+
+@pytest.mark.parametrize("annotation", [None, TENSOR])
+def test_depth_of_patterns(annotation: Any) -> None:
+    """Of patterns, and of the types in them, which are inside."""
+    most = 99 if annotation is None else 98
+    for levels in (most, most + 1):
+        x, item = relay.Var("x"), relay.PatternVar(relay.Var("y", annotation))
+        pattern = _nested(lambda inner: relay.PatternTuple([inner]), levels, item)
+        match = relay.Function([x], relay.Match(x, [relay.Clause(pattern, relay.const(1))]))
+        if levels == most:
+            assert_structural_equal(relay.parse_expr(relay.astext(match)), match)
+        else:
+            with pytest.raises(UsageError, match="Q0208"):
+                relay.astext(match)
+
+
+def test_deep_types_in_comments_are_no_fault() -> None:
+    deep = _nested(lambda inner: relay.Tuple([inner]), 120, X)
+    _check(
+        IRModule(
+            {"main": relay.Function([X], _nested(lambda inner: relay.TupleGetItem(inner, 0), 120, deep))}
+        )
+    )
+    _refused(IRModule({"main": relay.Function([X], deep)}), "Q0208", "deep")  # its result
+
+
+@pytest.mark.parametrize("dtype", ["float32x4", "handle", "uint1"])
+def test_element_types_that_have_no_text(dtype: str) -> None:
+    for shape in ((2,), ()):
+        _refused(_of_type(relay.TensorType(shape, dtype)), "Q0209", f"no element type {dtype}")
