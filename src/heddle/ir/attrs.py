@@ -8,18 +8,20 @@ from __future__ import annotations
 from collections.abc import ItemsView, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from heddle.ir.codes import I0402
 from heddle.ir.node import EMPTY_MAP, Map, Node, node
 from heddle.support.diagnostics import MissingNameError, did_you_mean
 
 
 def freeze(value: Any) -> Any:
-    """Convert lists and dictionaries to the immutable values that nodes hold."""
+    """Convert lists and dictionaries to the immutable values that nodes hold, numpy's numbers to Python's."""
     if isinstance(value, (list, tuple)):
         return tuple(freeze(item) for item in value)
     if isinstance(value, Mapping):
         return Map({key: freeze(item) for key, item in value.items()})
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @node("ir.Attrs")

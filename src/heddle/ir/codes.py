@@ -14,6 +14,12 @@ I0201 = declare_code(
     "The text was not written by save_json, was cut short, or names a node kind that this version does not "
     "know.",
 )
+I0202 = declare_code(
+    "I0202",
+    "value without a JSON form",
+    "Nodes are saved with the numbers, strings, tensors and nodes in them; an attribute that is something "
+    "else cannot be.",
+)
 I0301 = declare_code(
     "I0301", "no such function in the module", "The name is not among the module's functions."
 )

@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from heddle.ir.codes import I0201
+from heddle.ir.codes import I0201, I0202
 from heddle.ir.node import NODE_KINDS, Map, Node
 from heddle.runtime.dtype import DataType
-from heddle.support.diagnostics import FormatError, HeddleError
+from heddle.support.diagnostics import FormatError, HeddleError, IRTypeError
 from heddle.support.frozen import frozen
 from heddle.support.span import DerivedSpan, ModelSpan, Source, SourceSpan, Span, TextSpan
 
@@ -67,7 +67,11 @@ class _Writer:
             return {"float": repr(value)}
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
-        raise TypeError(f"no JSON form for {type(value).__name__}")
+        raise IRTypeError(
+            I0202,
+            f"no JSON form for {type(value).__name__}",
+            help="give numbers, strings, tensors, nodes, or tuples and dictionaries of these",
+        )
 
     def _node(self, value: Node) -> int:
         """The place of a node; those that it refers to are written before it, to any depth of nesting."""
@@ -148,7 +152,7 @@ def save_json(value: Any, attached: list[Any] | None = None) -> str:
     """Serialise a node, or a tuple or Map of nodes, to JSON text.
 
     If a list `attached` is given, large tensors are appended to it and the text holds their indices. Store
-    the list together with the text, and pass it to `load_json`.
+    the list together with the text, and pass it to `load_json`. Raises: IRTypeError I0202 for other values.
     """
     writer = _Writer(attached)
     root = writer.value(value)

@@ -53,6 +53,11 @@ Q0207 = declare_code("Q0207", "name defined twice in Relay text", "Give one of t
 Q0208 = declare_code(
     "Q0208", "text is nested too deeply", "Types, patterns and attributes are nested at most 100 deep."
 )
+Q0209 = declare_code(
+    "Q0209",
+    "program that no Relay text stands for",
+    "`astext` writes what `parse` reads back to the same program; give what the message names another name.",
+)
 
 # ---- inference
 

@@ -18,7 +18,7 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.relay.codes import Q0202, Q0205, Q0207
-from heddle.relay.lexer import is_type_name
+from heddle.relay.lexer import is_type_name, is_word
 from heddle.relay.nodes import (
     Clause,
     IncompleteType,
@@ -78,7 +78,9 @@ class ExprParser(TypeParser):
         attrs: dict[str, Any] = {}
         while not self.accept(")"):
             if self.is_attribute():
-                key, value = self.attribute()
+                word, (key, value) = self.word, self.attribute()
+                if key == word.text == "virtual_device":
+                    key, value = RESULT_DEVICE, device_attribute(value)
                 attrs[key] = value
             else:
                 params.append(self._parameter(scope, devices))
@@ -95,8 +97,6 @@ class ExprParser(TypeParser):
         span = self.span_from(start)
         if any(each is not None for each in devices):
             attrs[PARAM_DEVICES] = tuple(devices)
-        if "virtual_device" in attrs:
-            attrs[RESULT_DEVICE] = device_attribute(attrs.pop("virtual_device"))
         return Function(
             tuple(params),
             body,
@@ -321,11 +321,12 @@ class ExprParser(TypeParser):
         given: dict[str, Any] = {}
         while not self.accept(")"):
             if self.is_attribute():
-                word = self.word
-                key, value = self.attribute()
+                word, (key, value) = self.word, self.attribute()
                 if key in given:
                     self.fail(Q0207, f"attribute {key} comes twice", word)
                 given[key] = value
+                if key == word.text == "attrs_type_key" and not isinstance(callee, Op):
+                    del given[key]  # what TVM calls the class of the attributes
             else:
                 args.append((yield self.body()))
             if not self.accept(","):
@@ -342,7 +343,6 @@ class ExprParser(TypeParser):
         if isinstance(callee, Op):
             with at(span):
                 return default_attrs(callee.name, given)
-        given.pop("attrs_type_key", None)  # what TVM calls the class of the attributes
         return attrs_of(given)
 
     # ---- keywords
@@ -443,3 +443,8 @@ _KEYWORDS = {
 }
 _WORDS = (*_KEYWORDS, "let", "free_var")
 """What may begin an expression, or what stands before one."""
+
+
+def is_constructor_name(text: str) -> bool:
+    """Whether a constructor may be called so: a name that means nothing else in expressions and patterns."""
+    return is_word(text, "name") and text not in (*_WORDS, "_")

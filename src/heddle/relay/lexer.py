@@ -1,7 +1,7 @@
 """Words of Relay text.
 
     // to the end of the line        /* nested */ comments
-    name  @global  %local  %12       3  3i64  1.5e-3f  inff  "text"  #[version = ...]
+    name  @global  @"a name"  %local  %12       3  3i64  1.5e-3f  inff  "text"  #[version = ...]
 
 A number takes all digits, `.`, `e`, `+` and `-` that follow: write `1 - 2`. A run of `-` before a digit is
 its sign. Line ends are `\\n` or `\\r\\n`.
@@ -23,11 +23,11 @@ _WORDS = re.compile(
     r"""
     (?P<space>[ \t\n]+|\r\n)
   | (?P<comment>//[^\n]*)
-  | (?P<number>-*\d[\d.e+-]*(?:[if](?:16|32|64)?)?(?![A-Za-z_])|-*(?:inf|nan)f(?:16|32|64)?(?![\w/]))
+  | (?P<number>(?<!-)-*(?:\d[\d.e+-]*(?:[if](?:16|32|64)?)?(?![A-Za-z_])|(?:inf|nan)f(?:16|32|64)?(?![\w/])))
   | (?P<name>[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<local>%[A-Za-z_][A-Za-z0-9_/]*)
   | (?P<graph>%\d+)
-  | (?P<global>@[A-Za-z_][A-Za-z0-9_/]*(?:\.[A-Za-z0-9_/]+)*)
+  | (?P<global>@(?:"[^"\n]*"|[A-Za-z_][A-Za-z0-9_/]*(?:\.[A-Za-z0-9_/]+)*))
   | (?P<string>"[^"\n]*")
   | (?P<section>\#\[[A-Za-z_]+[^\]\n]*\])
   | (?P<mark>->|=>|<=|>=|==|!=|[-+*/<>=(){}\[\],;:.?])
@@ -36,18 +36,22 @@ _WORDS = re.compile(
 )
 SCALAR = re.compile(r"(?:u?int(?:4|8|16|32|64)|float(?:16|32|64)|bfloat16|bool|float8_e4m3fn|float8_e5m2)$")
 """The types of numbers, which are element types too."""
-_TYPE_WORDS = frozenset({"_", "Tensor", "fn", "ref", "meta"})
+_TYPE_WORDS = frozenset({"_", "Tensor", "fn", "ref", "meta", "type"})
 _MOST_GRAPH_DIGITS = 18
 _NUMBER = re.compile(r"(-*)(\d+)(?:i(16|32|64))?$")
 _FLOAT = re.compile(r"(-*)(\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)f(16|32|64)?$")
 _LARGEST = {"float16": 65520.0, "float32": 3.4028235677973366e38, "float64": float("inf")}
 
 
+def is_word(text: str, kind: str) -> bool:
+    """Whether a text is one word, of a kind."""
+    match = _WORDS.match(text)
+    return match is not None and match.lastgroup == kind and match.end() == len(text)
+
+
 def is_type_name(text: str) -> bool:
     """Whether a type may be called so: a name that begins no type of another form, as `fn` and `int32` do."""
-    match = _WORDS.match(text)
-    is_name = match is not None and match.lastgroup == "name" and match.end() == len(text)
-    return is_name and text not in _TYPE_WORDS and not SCALAR.match(text)
+    return is_word(text, "name") and text not in _TYPE_WORDS and not SCALAR.match(text)
 
 
 @frozen
@@ -117,7 +121,7 @@ class Lexer:
         if kind == "number":
             value = self._number(text, start, end)
         elif kind in ("local", "global"):
-            value = text[1:]
+            value = text[1:].strip('"')
         elif kind == "graph":
             value = self._graph_number(text, start, end)
         elif kind == "string":

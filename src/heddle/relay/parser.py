@@ -9,7 +9,7 @@ from heddle.ir.expr import Expr
 from heddle.ir.module import IRModule
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
 from heddle.relay.codes import Q0202, Q0203, Q0207
-from heddle.relay.expr_parser import ExprParser
+from heddle.relay.expr_parser import ExprParser, is_constructor_name
 from heddle.relay.lexer import Word, is_type_name
 from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
@@ -125,7 +125,10 @@ class RelayParser(ExprParser):
 
     def _constructor(self, header: GlobalTypeVar) -> Constructor:
         start = self.place
-        name = self.expect_kind("name", "a constructor").text
+        word = self.expect_kind("name", "a constructor")
+        name = word.text
+        if not is_constructor_name(name):
+            self.fail(Q0202, f"expected a constructor, got {name!r}", word, "that word is a keyword")
         inputs = self.listed(")", self.type) if self.accept("(") else []
         return Constructor(name, tuple(inputs), header, span=self.span_from(start))
 

@@ -6,6 +6,7 @@ arguments get a name of the graph, `%0 = ...;`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,7 @@ class RelayPrinter(TextValues):
         self.annotate = annotate or self._inferred
         self._graph: dict[int, str] = {}
         self._count = 0
+        self._constructors: set[str] = set()
         self._placed: Placement
 
     def _inferred(self, expr: Any) -> str:
@@ -56,8 +58,11 @@ class RelayPrinter(TextValues):
         ty = getattr(expr, "ty", None)
         if ty is None or isinstance(expr, GlobalVar):
             return ""
-        span = f" span={expr.span.place()}" if expr.span is not None and "*/" not in expr.span.place() else ""
-        return f" /* ty={self.type(ty)}{span} */"
+        fault, place = self.fault, expr.span.place() if expr.span is not None else ""
+        span = f" span={place}" if place and not re.search(r"/\*|\*/", place) else ""
+        text = f" /* ty={self.type(ty)}{span} */"
+        self.fault = fault  # comments are not read back
+        return text
 
     # ---- programs
 
@@ -65,13 +70,16 @@ class RelayPrinter(TextValues):
         """Data types, then functions, each sorted by name. Loop functions have no text here and are
         left out."""
         self._type_names = frozenset(header.name_hint for header in mod.type_definitions)
-        parts = [
-            self.type_definition(definition)
-            for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint)
-        ]
+        parts = []
+        for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint):
+            parts.append(self.type_definition(definition))
+            for item in definition.constructors:
+                if item.name_hint in self._constructors:
+                    self.refuse(f"two data types have a constructor {item.name_hint!r}", span=item.span)
+                self._constructors.add(item.name_hint)
         for name, func in sorted(mod.functions.items(), key=lambda item: item[0].name_hint):
             if isinstance(func, Function):
-                parts.append(self.definition(func, f"def @{name.name_hint}"))
+                parts.append(self.definition(func, f"def {self.global_name(name)}"))
         return "\n\n".join(parts) + "\n"
 
     def definition(self, func: Function, head: str) -> str:
@@ -155,11 +163,17 @@ class RelayPrinter(TextValues):
         yield
 
     def _global(self, expr: GlobalVar) -> Recursion:
-        return f"@{expr.name_hint}"
+        return self.global_name(expr)
         yield
 
-    def _named(self, expr: Any) -> Recursion:
-        return expr.name if isinstance(expr, Op) else expr.name_hint
+    def _op(self, expr: Op) -> Recursion:
+        if expr.name in self._constructors:
+            self.refuse(f"an operator and a constructor are called {expr.name!r}", span=expr.span)
+        return expr.name
+        yield
+
+    def _constructor(self, expr: Constructor) -> Recursion:
+        return self.constructor_name(expr)
         yield
 
     def _constant(self, expr: Constant) -> Recursion:
@@ -195,7 +209,7 @@ class RelayPrinter(TextValues):
             {spec.name: spec.default for spec in found[1].attrs_of(found[0])} if found is not None else {}
         )
         return [
-            f"{key}={self.value(value)}"
+            self.attribute(key, value)
             for key, value in expr.attrs.items()
             if defaults.get(key, REQUIRED) is REQUIRED or not _same(value, defaults[key])
         ]
@@ -221,7 +235,7 @@ class RelayPrinter(TextValues):
             for param in expr.params
         ]
         types = self.type_params(expr.type_params)
-        attrs = [f"{key}={self.value(value)}" for key, value in expr.attrs.items()]
+        attrs = [self.attribute(key, value) for key, value in expr.attrs.items()]
         returns = f" -> {self.type(expr.ret_ty)}" if expr.ret_ty is not None else ""
         body = yield self._block(expr.body, self._placed.inner[id(expr), 0])
         return f"{head}{types}({', '.join(params + attrs)}){returns} {body}" + self.annotate(expr)
@@ -239,14 +253,20 @@ class RelayPrinter(TextValues):
 
     def pattern(self, pattern: Pattern) -> str:
         """A pattern; the variables that it binds get their names."""
+        self.check_depth()
         if isinstance(pattern, PatternVar):
-            return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
+            with self.nested():
+                return f"{self.define(pattern.var)}{self._annotation(pattern.var.ty)}"
         if isinstance(pattern, PatternConstructor):
-            items = f"({', '.join(map(self.pattern, pattern.patterns))})" if pattern.patterns else ""
-            return f"{pattern.constructor.name_hint}{items}"
+            items = f"({self._patterns(pattern.patterns)})" if pattern.patterns else ""
+            return f"{self.constructor_name(pattern.constructor)}{items}"
         if isinstance(pattern, PatternTuple):
-            return f"({', '.join(map(self.pattern, pattern.patterns))})"
+            return f"({self._patterns(pattern.patterns)})"
         return "_"
+
+    def _patterns(self, patterns: tuple[Pattern, ...]) -> str:
+        with self.nested():
+            return ", ".join([self.pattern(item) for item in patterns])
 
     def _reference(self, expr: Any) -> Recursion:
         word, fields = _REFERENCES[type(expr)]
@@ -264,8 +284,8 @@ _REFERENCES = {
 _FORMS: dict[type, Any] = {
     Var: RelayPrinter._var,
     GlobalVar: RelayPrinter._global,
-    Op: RelayPrinter._named,
-    Constructor: RelayPrinter._named,
+    Op: RelayPrinter._op,
+    Constructor: RelayPrinter._constructor,
     Constant: RelayPrinter._constant,
     Tuple: RelayPrinter._tuple,
     TupleGetItem: RelayPrinter._item,
@@ -325,6 +345,8 @@ def relay_script(
         return None
     if not version:
         return text
+    if printer.fault is not None:
+        raise printer.fault
     text = f'#[version = "{VERSION}"]\n{text.rstrip()}\n'
     if printer.meta:
         text += f"\n#[metadata]\n{printer.metadata_text()}\n" if show_meta else f"\n{_OMITTED}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -215,9 +216,10 @@ class TypeParser:
     # ---- attributes
 
     def attribute(self) -> tuple[str, Any]:
-        """`key=value`; a key may have dots."""
-        key = self.expect_kind("name", "an attribute's name").text
-        while self.accept("."):
+        """`key=value`; a key may have dots, or stand in quotes."""
+        is_quoted = self.word.kind == "string"
+        key = self.next().value if is_quoted else self.expect_kind("name", "an attribute's name").text
+        while not is_quoted and self.accept("."):
             key += f".{self.expect_kind('name', 'a name').text}"
         self.expect("=")
         return key, self.value()
@@ -227,7 +229,7 @@ class TypeParser:
         distance = 1
         while self.is_mark(".", distance) and self.peek(distance + 1).kind == "name":
             distance += 2
-        return self.word.kind == "name" and self.is_mark("=", distance)
+        return self.word.kind in ("name", "string") and self.is_mark("=", distance)
 
     def value(self) -> Any:
         """The value of an attribute; lists come as tuples. Raises: ParseError Q0202, Q0206, Q0208."""
@@ -264,7 +266,7 @@ class TypeParser:
         if not text:
             return {}
         start = self.lexer.metadata_start
-        if "#[metadata" in text:
+        if re.search(r"^\s*#\[metadata", text, re.MULTILINE):  # strings of JSON have no line ends
             raise self.lexer.error(Q0206, "a second section of metadata", start, start + 1)
         try:
             table = load_json(text)
