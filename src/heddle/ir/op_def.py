@@ -40,8 +40,8 @@ class Input:
 
 @frozen
 class AttrSpec:
-    """An attribute: `kind` is a word ("int", "ints", "dtype", "str", "bool", "float"), which Relay's calls are
-    checked against."""
+    """An attribute: `kind` is a word ("int", "ints", "dtype", "str", "bool", "float"). Relay's calls are
+    checked against it."""
 
     name: str
     kind: str
