@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
-from heddle.ir.codes import I0301, I0302, I0305, I0306, I0509
+from heddle.ir.codes import I0301, I0302, I0305, I0306, I0308, I0312, I0509
 from heddle.ir.expr import BaseFunc, Expr, Function, GlobalVar
 from heddle.ir.node import EMPTY_MAP, Map, Node, added, node, replace
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
@@ -20,11 +20,20 @@ STANDARD_TEXTS: Registry[Callable[[IRModule], None]] = Registry("standard text")
 """By file name ("prelude.rly"): what puts its definitions into a module. They lie above: the table asks for
 them when one is imported."""
 
+_KEYS: dict[str, tuple[type, ...]] = {
+    "functions": (str, GlobalVar),
+    "attrs": (str,),
+    "global_infos": (str,),
+    "type_definitions": (str, GlobalTypeVar),
+}
+"""What a module has by what."""
+
 
 @node("ir.IRModule")
 class IRModule(Node):
     """A module. `functions` maps each GlobalVar to its function, in order of definition. `type_definitions`
-    maps the name of each algebraic data type to its definition.
+    maps the name of each algebraic data type to its definition. By position they may also stand second, with
+    the attributes third, as in TVM.
 
     It is the only mutable node: `mod["f"] = func` replaces a function, for TVM compatibility. Passes never do
     that; they build a new module with `with_functions`.
@@ -40,6 +49,7 @@ class IRModule(Node):
         return "module"
 
     def __post_init__(self) -> None:
+        self._take_fields()
         table: dict[GlobalVar, Any] = {}
         for key, func in self.functions.items():
             name = key if isinstance(key, GlobalVar) else GlobalVar(key)
@@ -51,8 +61,36 @@ class IRModule(Node):
         if not isinstance(self.global_infos, Map):
             infos = {name: tuple(items) for name, items in dict(self.global_infos).items()}
             self.set_derived("global_infos", Map(infos))
-        if not isinstance(self.type_definitions, Map):
-            self.set_derived("type_definitions", Map(self.type_definitions or {}))
+        if not isinstance(self.type_definitions, Map) or any(
+            isinstance(key, str) for key in self.type_definitions
+        ):
+            named = self.type_definitions.items()
+            items = {GlobalTypeVar(key) if isinstance(key, str) else key: value for key, value in named}
+            self.set_derived("type_definitions", Map(items))
+
+    def _take_fields(self) -> None:
+        """Type definitions by position, and nothing where a field is None.
+
+        Raises: UsageError I0308 for type definitions in two places, I0312 for fields of other kinds.
+        """
+        given: Any = self.attrs
+        if isinstance(given, Mapping) and any(isinstance(value, TypeData) for value in given.values()):
+            if self.type_definitions:
+                raise UsageError(I0308, "type definitions are given second, and by name or fourth")
+            self.set_derived("type_definitions", given)
+            self.set_derived("attrs", self.global_infos or NO_ATTRS)
+            self.set_derived("global_infos", EMPTY_MAP)
+        for field, kinds in _KEYS.items():
+            found: Any = getattr(self, field)
+            if found is None:
+                found = NO_ATTRS if field == "attrs" else EMPTY_MAP
+                self.set_derived(field, found)
+            if not isinstance(found, (Mapping, Attrs)):
+                raise UsageError(I0312, f"IRModule: {field} is a mapping, got {type(found).__name__}")
+            for key, value in found.items():
+                is_infos = isinstance(value, Iterable) and not isinstance(value, str)
+                if not isinstance(key, kinds) or not (is_infos or field != "global_infos"):
+                    raise UsageError(I0312, f"IRModule: the item {key!r} of {field} is of another kind")
 
     @staticmethod
     def from_expr(

@@ -40,7 +40,8 @@ class Input:
 
 @frozen
 class AttrSpec:
-    """An attribute: `kind` is a word for docs ("int", "ints", "dtype", "str", "bool", "float", "shape")."""
+    """An attribute: `kind` is a word ("int", "ints", "dtype", "str", "bool", "float"). Relay's calls are
+    checked against it."""
 
     name: str
     kind: str

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import Enum
 
 from heddle.ir.module import IRModule
+from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
+from heddle.support.diagnostics import UsageError
 from heddle.support.limits import current_limits, exceeded
 
 
@@ -21,8 +23,10 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
     types.
 
     Raises: MissingNameError I0305 for a data type that it lacks; UsageError S0601 where the clauses split the
-    values into more cases than the limit `match_cases`.
+    values into more cases than the limit `match_cases`, Q0101 for no match.
     """
+    if not isinstance(match, Match):
+        raise UsageError(Q0101, f"unmatched_cases takes a match, got {type(match).__name__}")
     if any(_fits_all(clause.lhs) for clause in match.clauses):
         return []
     mod = mod or IRModule()

@@ -6,6 +6,7 @@ says under this name (`OpAlias`).
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import Parameter, Signature, signature
@@ -116,46 +117,50 @@ def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
 def full_attrs(call: Call) -> Attrs:
     """The attributes of an operator's call with defaults for those that it lacks; the same object where it
     has all. Raises: UsageError I0403 for those that are missing or unknown, R0205 for other kinds."""
-    record, alias = lookup(call.op.name)  # type: ignore[attr-defined]
-    known = [spec.name for spec in alias.attrs_of(record)]
-    if len(known) == len(call.attrs) and all(name in call.attrs for name in known):
-        return call.attrs
-    return default_attrs(call.op.name, dict(call.attrs.items()))  # type: ignore[attr-defined]
+    found = default_attrs(call.op.name, dict(call.attrs.items()))  # type: ignore[attr-defined]
+    return found if len(found) != len(call.attrs) else call.attrs
 
 
 # ---- kinds of attributes
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "int": (int, np.integer),
-    "float": (int, float, np.integer, np.floating),
-    "floats": (int, float, np.integer, np.floating),
-    "bool": (bool, int),
-    "device": (str, VirtualDevice),
-    "str": (str,),
-    "dtype": (str,),
+_WHOLE, _REAL = (int, np.integer), (int, float, np.integer, np.floating)
+_KINDS: dict[str, tuple[str, tuple[type, ...], int, bool]] = {
+    "int": ("a whole number", _WHOLE, 0, True),
+    "ints": ("a list of whole numbers, or one", _WHOLE, 1, True),
+    "list": ("a list of whole numbers", _WHOLE, 1, False),
+    "pairs": ("a list of pairs of whole numbers", _WHOLE, 2, False),
+    "float": ("a number", _REAL, 0, True),
+    "floats": ("a list of numbers", _REAL, 1, False),
+    "bool": ("True or False", (bool, int), 0, True),
+    "device": ("a device", (str, VirtualDevice), 0, True),
+    "str": ("a string", (str,), 0, True),
+    "dtype": ("the name of an element type", (str,), 0, True),
 }
-_DEPTH = {"ints": 1, "floats": 1, "pairs": 2}
-"""How deeply the lists of a kind of numbers may be nested."""
+"""Of each kind: what it is called, what its items are, how deeply its lists are nested, and whether one item
+stands for a list."""
 
 
 def _checked(name: str, specs: Sequence[AttrSpec], attrs: Mapping[str, Any]) -> Attrs:
-    """Attributes of the kinds that the operator declares. Raises: UsageError R0205."""
-    kinds = {spec.name: spec.kind for spec in specs}
+    """Attributes of the kinds that the operator declares. Raises: IRTypeError R0205."""
     found = {}
-    for key, value in attrs.items():
-        kind = kinds[key]
-        if value is not None and not _fits(value, kind, _DEPTH.get(kind, 0)):
-            raise UsageError(R0205, f"{name}: attribute {key} must be of kind {kind}, got {value!r}")
-        found[key] = float(value) if kind == "float" and isinstance(value, int) else value
+    for spec in specs:
+        value = found[spec.name] = attrs[spec.name]
+        words, items, depth, is_one = _KINDS.get(spec.kind, _KINDS["int"])
+        if value is None and spec.default in (None, ""):
+            continue
+        if not ((is_one and isinstance(value, items)) or (depth and _fits(value, items, depth))):
+            message = f"{name}: attribute {spec.name} must be {words}, got {reprlib.repr(value)}"
+            raise IRTypeError(R0205, message)
+        if spec.kind == "float" and isinstance(value, int):
+            found[spec.name] = float(value)
     return attrs_of(found)
 
 
-def _fits(value: Any, kind: str, depth: int) -> bool:
-    if depth and isinstance(value, (tuple, list)):
-        return all(item is None or _fits(item, kind, depth - 1) for item in value)
-    if kind == "pairs":
-        return depth == 0 and isinstance(value, (int, np.integer))
-    return isinstance(value, _KINDS.get(kind, (int, np.integer)))
+def _fits(value: Any, items: tuple[type, ...], depth: int) -> bool:
+    """Whether these are lists of items, nested to a depth."""
+    if depth == 0:
+        return isinstance(value, items)
+    return isinstance(value, (tuple, list)) and all(_fits(item, items, depth - 1) for item in value)
 
 
 # ---- functions that are several operators

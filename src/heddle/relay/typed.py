@@ -44,9 +44,7 @@ def _typed(mod: IRModule, todo: dict[GlobalVar, Function]) -> IRModule:
     """The module with the types of some of its functions."""
     inference = Inference(mod)
     for func in todo.values():
-        for var in free_vars(func):
-            message = f"variable %{var.name_hint} is not bound in the function"
-            inference.error(Q0307, message, var, help="make it a parameter, or bind it with let")
+        _note_free(inference, func)
         run(inference.infer(func))
     inference.finish()
     writer = _Writer(inference)
@@ -57,14 +55,22 @@ def _typed(mod: IRModule, todo: dict[GlobalVar, Function]) -> IRModule:
     )
 
 
-def infer_expr(expr: Any, mod: IRModule | None = None) -> Any:
-    """An expression, with free variables or not, with its types.
+def _note_free(inference: Inference, expr: Expr) -> None:
+    for var in free_vars(expr):
+        message = f"variable %{var.name_hint} is not bound in the function"
+        inference.error(Q0307, message, var, help="make it a parameter, or bind it with let")
+
+
+def infer_expr(expr: Any, mod: IRModule | None = None, is_closed: bool = False) -> Any:
+    """An expression, with free variables or not, with its types; one that `is_closed` must have none (Q0307).
 
     Raises: IRTypeError with all findings; UsageError Q0101 for what is no expression.
     """
     if not isinstance(expr, Expr):
         raise UsageError(Q0101, f"expected an expression, got {type(expr).__name__}")
     inference = Inference(mod if mod is not None else IRModule())
+    if is_closed:
+        _note_free(inference, expr)
     run(inference.infer(expr))
     inference.finish()
     made = _Writer(inference).typed(expr)

@@ -94,6 +94,8 @@ class Module:
 
     def find_function(self, name: str, query_imports: bool = False) -> Callable[..., Any] | None:
         """Return the function `name`, or None. With `query_imports`, imported modules are searched too."""
+        if not isinstance(name, str):
+            return None
         for module in modules_of(self) if query_imports else (self,):
             found = module._find(name)
             if found is not None:
@@ -111,7 +113,7 @@ class Module:
 
     def missing_function(self, name: str) -> MissingNameError:
         """Return the error for a function `name` that does not exist."""
-        known = [other for other in self.function_names() if other != name]
+        known = [other for other in self.function_names() if other != str(name)]
         return MissingNameError(
             U0501, f"module of kind {self.kind!r} has no function {name!r}", help=did_you_mean(name, known)
         )

@@ -178,15 +178,17 @@ class InternalError(HeddleError, RuntimeError):
     """A bug of ours; the message names the pass and where the reproduction bundle lies."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name most like `name`, if one is near enough to suggest."""
+def nearest(name: object, known: Iterable[str]) -> str | None:
+    """The known name most like `name`, if one is near enough to suggest. None where it is no name."""
     from difflib import get_close_matches  # for errors alone
 
+    if not isinstance(name, str):
+        return None
     found = get_close_matches(name, list(known), n=1, cutoff=0.6)
     return found[0] if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
+def did_you_mean(name: object, known: Iterable[str]) -> str | None:
     """A help line for a misspelt name, or None."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else None

@@ -122,6 +122,10 @@ def test_what_an_unset_input_and_a_taken_result_say(factory: PipelineExecutorFac
         module.set_params("weight", {})
     with pytest.raises(UsageError, match=r"V0803.*'v'"):
         module.set_params("weights", {"v": floats(4, 3)})
+    with pytest.raises(UsageError, match=r"V0804.*mapping by name, got NoneType"):
+        module.set_params("weights", None)
+    with pytest.raises(UsageError, match=r"V0803.*no group"):
+        module.set_params([], {})
     with pytest.raises(HeddleError):
         module.set_input("x", floats(2, 2))
     assert module.get_input_pipeline_map("y") == ["0", "b"]

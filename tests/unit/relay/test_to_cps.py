@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from heddle import relay
+from heddle import IRModule, relay
 from heddle.ir.expr import Call, Function, If
 from heddle.ir.op import Op
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
 from heddle.relay.transform import to_cps, un_cps
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import HeddleError, UsageError
 from tests.unit.relay.corpus import ROWS, parsed, same
 from tests.unit.relay.programs import program, run
 
@@ -73,3 +73,19 @@ def test_what_cannot_be_rewritten() -> None:
     mod = program("type Box { Box(fn(int32) -> int32) } def @main(%b: Box) { %b }")
     with pytest.raises(UsageError, match="Q0503"):
         to_cps(mod["main"], mod)
+
+
+@pytest.mark.parametrize("change", [to_cps, relay.transform.gradient])
+def test_variables_that_are_not_bound(change: Any) -> None:
+    x, y, g = relay.var("x", shape=(2,)), relay.var("y", shape=(2,)), relay.GlobalVar("g")
+    closure = relay.Function([], relay.multiply(x, y))
+    for func in (
+        relay.Function([], x),
+        relay.Function([y], relay.add(x, y)),
+        relay.Function([y], relay.Let(y, x, relay.tanh(y))),
+        relay.Function([y], relay.Call(closure, [])),
+        relay.Function([y], relay.Call(g, [y])),
+    ):
+        mod = IRModule({g: relay.Function([y], relay.add(x, y))})
+        with pytest.raises(HeddleError, match=r"Q0307.*%x is not bound"):
+            change(func, mod)

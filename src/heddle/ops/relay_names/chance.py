@@ -135,7 +135,7 @@ def _typed(values: Given, dtype: str) -> Given:
 
 def aliases() -> Rows:
     """The names of this file."""
-    key, shape = Input("key"), attr("out_shape", "ints")
+    key, shape = Input("key"), attr("out_shape", "list")
     drawn = (shape, attr("out_dtype", "dtype", "float32"))
     for name, inputs, attrs, expression, function in (
         (

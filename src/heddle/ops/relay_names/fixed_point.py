@@ -79,7 +79,7 @@ def aliases() -> Rows:
         alias(
             "sparse_to_dense",
             (Input("sparse_indices"), Input("sparse_values"), Input("default_value", optional=True)),
-            (attr("output_shape", "ints"),),
+            (attr("output_shape", "list"),),
             data=_background,
             indices=_positions,
             updates=_spread_values,

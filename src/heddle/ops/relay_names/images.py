@@ -109,7 +109,7 @@ def _resizing() -> Rows:
                 f"image.resize{ndim}d",
                 DATA,
                 (
-                    attr("size", "ints"),
+                    attr("size", "list"),
                     attr("roi", "floats", None),
                     attr("layout", "str", _LAYOUTS[ndim]),
                     *RESIZED,
@@ -267,7 +267,7 @@ def _regions() -> Rows:
         alias(
             "image.affine_grid",
             DATA,
-            (attr("target_shape", "ints", None),),
+            (attr("target_shape", "list", None),),
             size=_grid_size,
             align_corners=lambda given: True,
         ),

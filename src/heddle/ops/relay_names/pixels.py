@@ -130,7 +130,7 @@ def _weight_gradient(given: Given) -> Any:
         groups=groups,
         out_dtype=str(given["out_dtype"]) or None,
     )
-    ends = [int(size) for size in kernel]
+    ends = pair(kernel)
     made = call_op("strided_slice", made, axes=[2, 3], begin=[0, 0], end=ends)
     made = call_op("reshape", made, [own, outputs, *ends])
     return laid_out(call_op("permute_dims", made, axes=[1, 0, 2, 3]), "OIHW", str(given["kernel_layout"]))
@@ -344,7 +344,7 @@ def _blocks() -> Rows:
             "image.crop_and_resize",
             (*DATA, Input("boxes"), Input("box_indices")),
             (
-                attr("crop_size", "ints"),
+                attr("crop_size", "list"),
                 attr("layout", "str", "NCHW"),
                 attr("method", "str", "bilinear"),
                 attr("extrapolation_value", "float", 0.0),

@@ -142,7 +142,7 @@ def _masks() -> Rows:
         alias(
             "slice_like",
             (Input("data"), Input("shape_like")),
-            (attr("axes", "ints", None),),
+            (attr("axes", "list", None),),
             x="data",
             axes=_other_axes,
             begin=lambda given: [0] * len(_other_axes(given)),

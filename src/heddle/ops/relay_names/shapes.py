@@ -187,7 +187,7 @@ def _changed_shapes() -> Rows:
             axis=_expanded_axes,
         ),
     )
-    yield "permute_dims", alias("transpose", DATA, (attr("axes", "ints", None),), x="data", axes=_permuted)
+    yield "permute_dims", alias("transpose", DATA, (attr("axes", "list", None),), x="data", axes=_permuted)
     yield (
         "reshape",
         alias(
@@ -305,7 +305,7 @@ def _slices_and_sizes() -> Rows:
                 attr("begin", "ints"),
                 attr("end", "ints"),
                 attr("strides", "ints", None),
-                attr("axes", "ints", None),
+                attr("axes", "list", None),
                 attr("slice_mode", "str", "end"),
             ),
             x="data",

@@ -174,9 +174,9 @@ def _images() -> Rows:
         "image.dilation2d",
         (Input("data"), Input("weight")),
         (
-            attr("strides", "ints", pair),
-            attr("padding", "ints", (0, 0)),
-            attr("dilations", "ints", pair),
+            attr("strides", "list", pair),
+            attr("padding", "list", (0, 0)),
+            attr("dilations", "list", pair),
             attr("data_layout", "str", "NCHW"),
             attr("kernel_layout", "str", "IHW"),
             attr("out_dtype", "dtype", ""),
@@ -327,7 +327,7 @@ def _numbers() -> Rows:
         (
             attr("is_lshift_required", "bool", False),
             attr("is_rshift_required", "bool", False),
-            attr("axes", "ints"),
+            attr("axes", "list"),
         ),
         _fixed_per_axis,
         dtype_of("data"),
@@ -364,7 +364,7 @@ def _numbers() -> Rows:
     yield as_is(
         "vm.reshape_tensor",
         (Input("data"), Input("shape")),
-        (attr("newshape", "ints"),),
+        (attr("newshape", "list"),),
         lambda given: call_op("reshape", given["data"], [int(size) for size in given["newshape"]]),
         dtype_of("data"),
     )

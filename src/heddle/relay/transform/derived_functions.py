@@ -42,4 +42,4 @@ class DerivedFunctions:
         """Make those that are waiting, and those that these use, of typed functions in A-normal form."""
         while self._waiting:
             var, func = self._waiting.pop()
-            self._mod[var] = make(infer_expr(ToANormalFormExpr(func), self._mod))
+            self._mod[var] = make(infer_expr(ToANormalFormExpr(func), self._mod, is_closed=True))

@@ -33,7 +33,7 @@ def gradient(expr: Any, mod: IRModule | None = None, mode: str = "higher_order")
     gradient beside them in `mod`.
 
     Raises: UsageError Q0501 for another mode and for what has no gradient; IRTypeError R0210 for operators
-    without one.
+    without one, Q0307 for variables that are not bound ("higher_order").
     """
     if mode not in _MODES:
         raise UsageError(Q0501, f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
@@ -48,4 +48,4 @@ def gradient(expr: Any, mod: IRModule | None = None, mode: str = "higher_order")
         raise UsageError(Q0501, "the function is generic", span=typed.span, help=hint)
     if mode == "first_order":
         return first_order(typed, module)
-    return higher_order(infer_expr(ToANormalFormExpr(typed), module), module)
+    return higher_order(infer_expr(ToANormalFormExpr(typed), module, is_closed=True), module)

@@ -45,7 +45,8 @@ def to_cps(func: Any, mod: IRModule | None = None) -> Function:
     Functions inside, and those in types, take one more parameter as well. Functions of `mod` that are used
     get such a one beside them there. Operators and kernels are called as before.
 
-    Raises: UsageError Q0503 for what is no function, and for data types with functions in their definition.
+    Raises: UsageError Q0503 for what is no function, and for data types with functions in their definition;
+    IRTypeError Q0307 for variables that are not bound.
     """
     module = mod if mod is not None else IRModule()
     typed = infer_expr(module[func] if isinstance(func, GlobalVar) else func, module)
@@ -60,7 +61,7 @@ def to_cps(func: Any, mod: IRModule | None = None) -> Function:
         attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
         return replace(made, type_params=(*func.type_params, answer), attrs=attrs)
 
-    top = make(infer_expr(ToANormalFormExpr(typed), module))
+    top = make(infer_expr(ToANormalFormExpr(typed), module, is_closed=True))
     derived.finish(make)
     found: Function = infer_expr(top, module)
     return found

@@ -14,7 +14,7 @@ from heddle.runtime.tensor import Tensor, empty
 from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import TrapIndexError
 from heddle.vm.codes import V0803
-from heddle.vm.graph.inputs import StaticExecutor, given_out
+from heddle.vm.graph.inputs import StaticExecutor, given_out, is_number
 from heddle.vm.graph.module import StaticModule, one_device
 from heddle.vm.graph.trace import InputPlan
 from heddle.vm.relax import VirtualMachine
@@ -72,10 +72,10 @@ class AotExecutor(StaticExecutor):
     def get_output(self, index: int, out: Tensor | None = None) -> Tensor:
         """Return an output of the last run. If `out` is given, copy it there and return `out`. Raises:
         TrapIndexError V0803."""
-        if not 0 <= index < len(self._outputs):
+        if not is_number(index, len(self._outputs)):
             raise TrapIndexError(
                 V0803,
-                f"there is no output {index}: the last run gave {len(self._outputs)}",
+                f"there is no output {index!r}: the last run gave {len(self._outputs)}",
                 help=None if self._outputs else "call run first",
             )
         found = self._outputs[index]

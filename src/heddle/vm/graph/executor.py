@@ -25,7 +25,7 @@ from heddle.support.diagnostics import FormatError, TrapIndexError, UsageError
 from heddle.systems.types import ctype_of
 from heddle.vm.callables import UnresolvedFunctionError
 from heddle.vm.codes import V0301, V0311, V0802, V0803, V0804
-from heddle.vm.graph.inputs import StaticExecutor, given_out
+from heddle.vm.graph.inputs import StaticExecutor, given_out, is_number
 from heddle.vm.graph.nodes import COPY, RESHAPE, Graph, GraphNode
 
 _Value, _Call = ctype_of(abi.Value), ctype_of(abi.GraphCall)
@@ -294,8 +294,10 @@ class GraphExecutor(StaticExecutor):
         """Use the parameter memory of another executor. `data` (from `save_param_dict`) names the parameters.
 
         Raises: FormatError F0106; Trap V0803 for a name that the other executor lacks; UsageError V0804 if
-        shapes or dtypes differ.
+        shapes or dtypes differ, or the other is no executor.
         """
+        if not isinstance(other, GraphExecutor):
+            raise UsageError(V0804, f"parameters are those of a graph, got {type(other).__name__}")
         for name in load_param_dict(data):
             if name in self._numbers:
                 entry = self._input_entry(name)
@@ -307,7 +309,7 @@ class GraphExecutor(StaticExecutor):
     # Results
 
     def _head(self, index: int) -> tuple[int, int]:
-        if not isinstance(index, int) or not 0 <= index < len(self.graph.heads):
+        if not is_number(index, len(self.graph.heads)):
             raise TrapIndexError(
                 V0803, f"the graph has {len(self.graph.heads)} outputs, and no number {index!r}"
             )

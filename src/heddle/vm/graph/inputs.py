@@ -7,6 +7,8 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor, tensor
 from heddle.support.diagnostics import Trap, TrapIndexError, UsageError, did_you_mean
@@ -23,6 +25,11 @@ def given_out(found: Tensor, out: Any) -> Tensor:
             V0804, f"out is a tensor, got {type(out).__name__}", help="empty(shape, dtype) makes one"
         )
     return out.copyfrom(found)
+
+
+def is_number(key: Any, count: int) -> bool:
+    """Whether this is the number of one of `count` things."""
+    return isinstance(key, (int, np.integer)) and 0 <= int(key) < count
 
 
 class StaticExecutor(Module):
@@ -49,7 +56,7 @@ class StaticExecutor(Module):
 
     def get_input_index(self, name: str) -> int:
         """Return the number of the input `name`; -1 if there is none."""
-        return self._numbers.get(name, -1)
+        return self._numbers.get(name, -1) if isinstance(name, str) else -1
 
     def get_input_name(self, index: int) -> str:
         """Return the name of an input. Raises: TrapIndexError V0803."""
@@ -61,8 +68,8 @@ class StaticExecutor(Module):
                 raise Trap(V0803, self._UNKNOWN_INPUT.format(key), help=did_you_mean(key, self._numbers))
             return self._numbers[key]
         count = len(self._input_names)
-        if not 0 <= key < count:
-            raise TrapIndexError(V0803, f"the {self._noun} has {count} inputs, and no number {key}")
+        if not is_number(key, count):
+            raise TrapIndexError(V0803, f"the {self._noun} has {count} inputs, and no number {key!r}")
         return key
 
     @abstractmethod

@@ -105,7 +105,8 @@ class GraphModule(StaticModule):
     def share_params(self, other: GraphModule, params_bytes: bytes | bytearray) -> None:
         """Use the parameter memory of another graph; `params_bytes` names the parameters. Raises: as
         `GraphExecutor.share_params`."""
-        self.module.share_params(other.module, params_bytes)
+        shared: Any = other
+        self.module.share_params(getattr(shared, "module", shared), params_bytes)
 
     def set_input_zero_copy(
         self, key: str | int | None = None, value: Tensor | None = None, **params: Tensor

@@ -13,6 +13,7 @@ shares the memory of its input. `__copy` copies.
 from __future__ import annotations
 
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from math import prod
@@ -120,63 +121,107 @@ class Graph:
 
 def graph_from_json(text: str) -> Graph:
     """Parse and check a graph's JSON text. Raises: FormatError V0802."""
-    try:
-        data = json.loads(text)
-        nodes = tuple(_node(row) for row in data["nodes"])
-        attrs = data["attrs"]
-        columns = (_column(attrs, "shape"), _column(attrs, "dltype"), _column(attrs, "storage_id"))
-        entries = tuple(
-            EntryPlan(_sizes(shape), str(DataType(dtype)), _number(storage))
-            for shape, dtype, storage in zip(*columns, strict=True)
-        )
-        graph = Graph(nodes, entries, tuple(_entry(row) for row in data["heads"]))
-        _check(graph, data)
-    except FormatError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, HeddleError) as error:
-        raise FormatError(V0802, f"the graph's text is malformed: {error}") from error
+    data = _json(text, "the graph's text")
+    nodes = tuple(
+        _node(row, f"node {number}") for number, row in enumerate(_field(data, "nodes", list, "the graph"))
+    )
+    attrs = _field(data, "attrs", dict, "the graph")
+    columns = [_column(attrs, name) for name in ("shape", "dltype", "storage_id")]
+    if len(set(map(len, columns))) > 1:
+        sizes = ", ".join(str(len(column)) for column in columns)
+        raise FormatError(V0802, f"attrs: shape, dltype and storage_id have one item a result, got {sizes}")
+    entries = tuple(_plan(row, f"result {number}") for number, row in enumerate(zip(*columns, strict=True)))
+    heads = _entries(_field(data, "heads", list, "the graph"), "heads")
+    graph = Graph(nodes, entries, heads)
+    _check(graph, data)
     return graph
 
 
-def _column(attrs: Mapping[str, Any], name: str) -> Sequence[Any]:
-    column = attrs[name][1]
-    if not isinstance(column, list):
-        raise TypeError(f"attribute {name!r} is no list")
-    return column
+def _json(text: Any, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise FormatError(V0802, f"{where} is no JSON: {error}") from error
 
 
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 48:
-        raise TypeError(f"expected a number from 0 on, got {value!r}")
+_WORDS: dict[type, str] = {list: "a list", dict: "an object", str: "a text"}
+
+
+def _kind(value: Any, kind: type, where: str) -> Any:
+    if not isinstance(value, kind):
+        raise FormatError(V0802, f"{where} is {_WORDS[kind]}, got {reprlib.repr(value)}")
     return value
 
 
-def _sizes(row: Any) -> tuple[int, ...]:
-    if not isinstance(row, list) or len(row) > 64:
-        raise TypeError(f"expected sizes, got {row!r}")
-    return tuple(map(_number, row))
+def _field(row: Any, name: str, kind: type, where: str) -> Any:
+    """What an object has under a name. Raises: FormatError V0802 where it has none, or another kind."""
+    if name not in _kind(row, dict, where):
+        raise FormatError(V0802, f"{where} has no {name!r}")
+    return _kind(row[name], kind, f"{where}: {name!r}")
 
 
-def _entry(row: Any) -> Entry:
-    return _number(row[0]), _number(row[1])
+def _column(attrs: Mapping[str, Any], name: str) -> Any:
+    column = _field(attrs, name, list, "attrs")
+    if len(column) != 2:
+        raise FormatError(V0802, f"attrs: {name!r} is a kind and a list, got {len(column)} items")
+    return _kind(column[1], list, f"attrs: the items of {name!r}")
 
 
-def _node(row: Mapping[str, Any]) -> GraphNode:
-    name, kind = row["name"], row["op"]
-    if not isinstance(name, str) or kind not in (NULL, KERNEL):
-        raise TypeError(f"node {name!r} of kind {kind!r}")
+def _plan(row: tuple[Any, Any, Any], where: str) -> EntryPlan:
+    shape, dtype, storage = row
+    sizes = _kind(shape, list, f"{where}: the shape")
+    if len(sizes) > 64:
+        raise FormatError(V0802, f"{where}: a shape has at most 64 sizes, got {len(sizes)}")
+    try:
+        known = str(DataType(_kind(dtype, str, f"{where}: the dtype")))
+    except HeddleError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(V0802, f"{where}: there is no dtype {dtype!r}") from error
+    found = tuple(_number(size, f"{where}: a size") for size in sizes)
+    return EntryPlan(found, known, _number(storage, f"{where}: a storage"))
+
+
+def _number(value: Any, where: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 48:
+        raise FormatError(V0802, f"{where} is a number from 0 to {(1 << 48) - 1}, got {reprlib.repr(value)}")
+    return value
+
+
+def _entries(rows: list[Any], where: str) -> tuple[Entry, ...]:
+    found = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) < 2:
+            message = f"{where}: a result is a list of node, result and version, got {reprlib.repr(row)}"
+            raise FormatError(V0802, message)
+        found.append((_number(row[0], f"{where}: a node"), _number(row[1], f"{where}: a result")))
+    return tuple(found)
+
+
+def _node(row: Any, where: str) -> GraphNode:
+    name, kind = _field(row, "name", str, where), _field(row, "op", str, where)
+    where = f"node {name!r}"
     if kind == NULL:
         return GraphNode(name)
-    attrs = dict(row["attrs"])
-    if not all(isinstance(value, str) for value in attrs.values()):
-        raise TypeError(f"attributes of node {name!r} are no texts")
+    if kind != KERNEL:
+        raise FormatError(V0802, f"{where}: op is {NULL!r} or {KERNEL!r}, got {kind!r}")
+    attrs = dict(_field(row, "attrs", dict, where))
+    for key in ("func_name", "num_outputs", *attrs):
+        _field(attrs, key, str, f"{where}: attrs")
     for known in ("num_inputs", "flatten_data"):
         attrs.pop(known, None)
-    function, count = attrs.pop("func_name"), int(attrs.pop("num_outputs"))
-    sizes = json.loads(attrs.pop("sizes", "[]"))
-    if not function or not all(type(size) is int and abs(size) < 1 << 62 for size in sizes):
-        raise TypeError(f"node {name!r} has function {function!r} and sizes {sizes!r}")
-    return GraphNode(name, tuple(map(_entry, row["inputs"])), function, _number(count), tuple(sizes), attrs)
+    function, count, sizes = attrs.pop("func_name"), attrs.pop("num_outputs"), attrs.pop("sizes", "[]")
+    if not function:
+        raise FormatError(V0802, f"{where}: func_name is empty")
+    if not (count.isascii() and count.isdigit()) or len(count) > 15:
+        raise FormatError(V0802, f"{where}: num_outputs is a number from 0 on, got {reprlib.repr(count)}")
+    numbers = _kind(_json(sizes, f"{where}: sizes"), list, f"{where}: sizes")
+    if not all(type(size) is int and abs(size) < 1 << 62 for size in numbers):
+        raise FormatError(V0802, f"{where}: sizes are whole numbers below 2**62, got {reprlib.repr(sizes)}")
+    inputs = _entries(_field(row, "inputs", list, where), where)
+    return GraphNode(
+        name, inputs, function, _number(int(count), f"{where}: num_outputs"), tuple(numbers), attrs
+    )
 
 
 def _check(graph: Graph, data: Mapping[str, Any]) -> None:
@@ -185,7 +230,7 @@ def _check(graph: Graph, data: Mapping[str, Any]) -> None:
     first = graph.first_entries
     if first[-1] != len(graph.entries):
         raise FormatError(V0802, f"nodes have {first[-1]} results, and {len(graph.entries)} are described")
-    if list(data.get("node_row_ptr", first)) != list(first):
+    if data.get("node_row_ptr", list(first)) != list(first):
         raise FormatError(V0802, "node_row_ptr does not follow from the numbers of results")
     for number, node in enumerate(graph.nodes):
         _check_entries(graph, node.inputs, number, f"node {node.name!r}")

@@ -21,7 +21,7 @@ from heddle.runtime.module import Module, SectionData, load_module, register_loa
 from heddle.runtime.tensor import Tensor, empty, tensor
 from heddle.runtime.wire import Writer
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
-from heddle.vm.codes import V0803, V0805, V0806
+from heddle.vm.codes import V0803, V0804, V0805, V0806
 from heddle.vm.frames import FAILURES
 from heddle.vm.graph.inputs import StaticExecutor
 from heddle.vm.graph.wiring import Wiring, wiring_from_json
@@ -225,10 +225,13 @@ class PipelineModule:
     def set_params(self, params_group_name: str, params_data: Mapping[str, Any]) -> None:
         """Set parameters of the stage that a group is connected to, by name, for all runs that follow.
 
-        Raises: UsageError V0803 for an unknown group or parameter; the errors of `Tensor.copyfrom`.
+        Raises: UsageError V0803 for an unknown group or parameter, V0804 for no mapping; the errors of
+        `Tensor.copyfrom`.
         """
         number = self.get_params_group_pipeline_map(params_group_name)
         executor = self._executors[number]
+        if not isinstance(params_data, Mapping):
+            raise UsageError(V0804, f"parameters are a mapping by name, got {type(params_data).__name__}")
         made = {}
         for name, value in params_data.items():
             if executor.get_input_index(name) < 0:
@@ -293,8 +296,8 @@ class PipelineModule:
     def get_params_group_pipeline_map(self, name: str) -> int:
         """The stage that a group of parameters is for. Raises: UsageError V0803."""
         known = dict(self._wiring.params)
-        if name not in known:
-            raise UsageError(V0803, f"no group of parameters {name!r}", help=did_you_mean(str(name), known))
+        if not isinstance(name, str) or name not in known:
+            raise UsageError(V0803, f"no group of parameters {name!r}", help=did_you_mean(name, known))
         return known[name]
 
     def _entry(self, key: str) -> tuple[int, str]:

@@ -11,6 +11,7 @@ from heddle.runtime.artefact import Section
 from heddle.runtime.module import Module, register_loader
 from heddle.runtime.params import load_param_dict, save_param_dict
 from heddle.runtime.tensor import Tensor, tensor
+from heddle.support.codes import S0102
 from heddle.support.diagnostics import TrapTypeError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.reading import read_bytes
@@ -106,7 +107,7 @@ class Executable(AnyExecutable):
     def function_row(self, name: str) -> FunctionRow:
         """Raises: UnknownFunctionError V0301."""
         found = {row.name: row for row in function_rows(self.program)}
-        if name not in found:
+        if not isinstance(name, str) or name not in found:
             raise UnknownFunctionError(
                 V0301, f"Cannot find function {name!r} in the executable", help=did_you_mean(name, found)
             )
@@ -174,16 +175,24 @@ class Executable(AnyExecutable):
         )
 
     def load_late_bound_consts(self, path: str | os.PathLike[str]) -> None:
-        """Put the tensors of a file in their places. Raises: FormatError F0106; as
-        `load_late_bound_consts_from_map`."""
-        self.load_late_bound_consts_from_map(load_param_dict(read_bytes(path)))
+        """Put the tensors of a file in their places. Raises: UsageError S0102 for a file that cannot be read;
+        FormatError F0106; as `load_late_bound_consts_from_map`."""
+        try:
+            data = read_bytes(path)
+        except (OSError, TypeError) as error:
+            raise UsageError(
+                S0102, f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
+            ) from error
+        self.load_late_bound_consts_from_map(load_param_dict(data))
 
     def load_late_bound_consts_from_map(self, map: Mapping[str, Any]) -> None:
-        """Put tensors in their places, by name. Raises: UsageError V0309 for names that are missing, or that
-        nobody asks for."""
+        """Put tensors in their places, by name. Raises: ExecutableTypeError V0303 for no mapping; UsageError
+        V0309 for names that are missing, or that nobody asks for."""
+        if not isinstance(map, Mapping):
+            raise ExecutableTypeError(V0303, f"expected constants by name, got {type(map).__name__}")
         wanted = {value.name for value in self.program.constants if isinstance(value, LateConstant)}
         if wanted != set(map):
-            missing, surplus = sorted(wanted - set(map)), sorted(set(map) - wanted)
+            missing, surplus = sorted(wanted - set(map)), sorted(str(name) for name in set(map) - wanted)
             raise UsageError(
                 V0309,
                 f"late-bound constants differ: missing {', '.join(missing) or 'none'}, "

@@ -174,12 +174,17 @@ class VirtualMachine(Machine, Benchmarked):
     ) -> None:
         """Call a function on arguments by name and let it write into tensors, for this call.
 
-        Raises: as `set_outputs` and `invoke_stateful`; V0310 where a tensor has other sizes or another dtype.
+        Raises: as `set_outputs` and `invoke_stateful`; V0310 where a tensor has other sizes or another dtype;
+        MachineTypeError V0303 for no mapping, or no list.
         """
+        if not isinstance(input_args, Mapping):
+            raise MachineTypeError(V0303, f"expected arguments by name, got {type(input_args).__name__}")
+        if not isinstance(output_args, (Sequence, Array)):
+            raise MachineTypeError(V0303, f"expected a list of tensors, got {type(output_args).__name__}")
         before = self._plans.get(func_name)
         self.set_outputs(func_name, *output_args)
         try:
-            self.invoke_stateful(func_name, **input_args)
+            self.invoke_stateful(func_name, **{str(name): value for name, value in input_args.items()})
         finally:
             if before is None:
                 self._plans.pop(func_name, None)
