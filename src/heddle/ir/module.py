@@ -88,8 +88,10 @@ class IRModule(Node):
             if not isinstance(found, (Mapping, Attrs)):
                 raise UsageError(I0312, f"IRModule: {field} is a mapping, got {type(found).__name__}")
             for key, value in found.items():
-                is_infos = isinstance(value, Iterable) and not isinstance(value, str)
-                if not isinstance(key, kinds) or not (is_infos or field != "global_infos"):
+                is_fit = field != "global_infos" or (
+                    isinstance(value, Iterable) and not isinstance(value, str)
+                )
+                if not isinstance(key, kinds) or not is_fit:
                     raise UsageError(I0312, f"IRModule: the item {key!r} of {field} is of another kind")
 
     @staticmethod

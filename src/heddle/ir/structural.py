@@ -68,8 +68,8 @@ class _Comparison:
         """Variables that stood for themselves."""
         self._tasks: list[tuple[int, Any, Any, Any, Any]] = []
 
-    def compare(self, lhs: Any, rhs: Any, defining: Defining) -> _Difference | None:
-        tasks = self._tasks = [(_COMPARE, lhs, rhs, defining, None)]
+    def compare(self, lhs: Any, rhs: Any) -> _Difference | None:
+        tasks = self._tasks = [(_COMPARE, lhs, rhs, False, None)]
         while tasks:
             kind, left, right, flag, path = tasks.pop()
             if kind == _LEAVE:
@@ -201,7 +201,7 @@ def _kind(value: Any) -> str:
 
 def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch | None:
     """Return the first difference between two structures, or None."""
-    found = _Comparison(map_free_vars).compare(lhs, rhs, False)
+    found = _Comparison(map_free_vars).compare(lhs, rhs)
     if found is None:
         return None
     return Mismatch(AccessPath(tuple(found.steps)), found.lhs, found.rhs, found.reason)
@@ -210,7 +210,7 @@ def first_mismatch(lhs: Any, rhs: Any, map_free_vars: bool = False) -> Mismatch 
 def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     """Whether two nodes (or tuples, maps, plain values) are equal up to renaming of the variables that they
     define. With `map_free_vars`, free variables may be renamed too, one to one."""
-    return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs, False) is None
+    return lhs is rhs or _Comparison(map_free_vars).compare(lhs, rhs) is None
 
 
 def assert_structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> None:
@@ -270,10 +270,10 @@ class _Keyer:
     def result(self) -> bytes:
         return b"".join(self._parts)
 
-    def add(self, value: Any, defining: Defining, steps: int = -1) -> None:
+    def add(self, value: Any, steps: int = -1) -> None:
         """Write a value, with a list of what is still to be written: programs may be nested to any depth. It
         ends after so many steps, where the number is not negative."""
-        tasks = self._tasks = [(_ADD, value, defining, 0, 0)]
+        tasks = self._tasks = [(_ADD, value, False, 0, 0)]
         while tasks and steps:
             steps -= 1
             kind, item, flag, start, known = tasks.pop()
@@ -386,7 +386,7 @@ def structural_bytes(value: Any) -> bytes | None:
     """Return bytes that are equal exactly for structurally equal values, also across processes. None for a
     value with free variables, which equal only themselves."""
     keyer = _Keyer(False)
-    keyer.add(value, False)
+    keyer.add(value)
     return keyer.result() if keyer.is_closed else None
 
 
@@ -394,7 +394,7 @@ def labelled_digest(value: Any) -> bytes | None:
     """32 bytes that are equal where labels (names, inferred types) and places are too, also those of another
     process; None for a value with free variables."""
     keyer = _Keyer(False, with_labels=True)
-    keyer.add(value, False)
+    keyer.add(value)
     return hashlib.blake2b(keyer.result(), digest_size=32).digest() if keyer.is_closed else None
 
 
@@ -408,7 +408,7 @@ def structural_digest(
     not be read. The digest is then valid only while these objects live.
     """
     keyer = _Keyer(map_free_vars, by_identity)
-    keyer.add(value, False)
+    keyer.add(value)
     return hashlib.blake2b(keyer.result(), digest_size=16).digest()
 
 
@@ -423,7 +423,7 @@ def structural_start(value: Any) -> bytes:
     """Return 16 bytes that depend on the beginning of a value: equal for structurally equal values, and often
     different for others. Unlike `structural_digest`, it takes constant time."""
     keyer = _Start(False)
-    keyer.add(value, False, _START_STEPS)
+    keyer.add(value, _START_STEPS)
     return hashlib.blake2b(keyer.result(), digest_size=16).digest()
 
 

@@ -17,8 +17,8 @@ from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple,
 from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
-from heddle.ir.variables import free_vars
-from heddle.relay.nodes import Clause, Let, Match, Pattern, PatternVar, RefCreate, RefRead, RefWrite
+from heddle.ir.variables import bound_vars, free_vars
+from heddle.relay.nodes import Clause, Let, Match, Pattern, RefCreate, RefRead, RefWrite
 
 _LEAVES = (Var, GlobalVar, Constant, Op, Constructor)
 
@@ -118,8 +118,7 @@ def _bound_by(expr: Any) -> Iterable[Var]:
     if isinstance(expr, Let):
         return (expr.var,)
     clauses = expr.clauses if isinstance(expr, Match) else ()
-    patterns = (node for clause in clauses for node in visitor.walk(clause.lhs))
-    return tuple(node.var for node in patterns if isinstance(node, PatternVar))
+    return tuple(var for clause in clauses for var in bound_vars(clause.lhs))
 
 
 def _copied(func: Any, own: set[int]) -> Any:
