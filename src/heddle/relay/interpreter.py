@@ -1,8 +1,8 @@
 """The Relay interpreter: programs run on numpy arrays, operators by the references of their records.
 
 It is the oracle of passes and machines. Calls lie in a list, not on Python's stack: recursion goes as deep
-as the limit `call_depth`, and a call in the last place takes no room. A shared expression is computed once
-for each call of the function around it.
+as the limit `call_depth`, and a call in the last place takes no room. A shared expression is computed once,
+where the text of the program has it (`relay.sharing`).
 
 Values are arrays, tuples, `ConstructorValue`, `RefValue` and `Closure`.
 """
@@ -57,6 +57,7 @@ from heddle.relay.nodes import (
     RefRead,
     RefWrite,
 )
+from heddle.relay.sharing import Sharing
 from heddle.runtime.data import ConstructorValue, RefValue
 from heddle.runtime.dtype import DataType, dtype_of
 from heddle.support.diagnostics import Code, Trap, TrapValueError
@@ -67,17 +68,21 @@ from heddle.support.trampoline import Recursion, TooDeepError, run
 
 @dataclass(slots=True, eq=False)
 class Closure:
-    """A function with the values of its free variables."""
+    """A function of a program, with the values of its free variables and of the expressions that it shares
+    with what is around it."""
 
     func: Function
-    values: dict[Var, Any]
+    program: Sharing
+    values: dict[Var, Any] = field(default_factory=dict)
+    known: dict[int, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
 class _Frame:
     """A call in progress: its variables, and what was computed of shared expressions."""
 
-    values: dict[Var, Any]
+    program: Sharing
+    values: dict[Var, Any] = field(default_factory=dict)
     known: dict[int, Any] = field(default_factory=dict)
 
 
@@ -87,22 +92,32 @@ class RelayInterpreter:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self._free: dict[int, tuple[Function, tuple[Var, ...]]] = {}
+        self._programs: dict[int, tuple[Function, Closure]] = {}
         self._plans: dict[Any, _Plan] = {}
         self._constants: dict[int, tuple[Constant, Any]] = {}
 
     def call(self, func: Any, args: Sequence[Any]) -> Any:
         """The value of a function, closure or constructor. Raises: TrapValueError Q0402, Trap Q0401,
         Q0403."""
-        callee = Closure(func, {}) if isinstance(func, Function) else func
-        if isinstance(callee, Constructor):
-            return self._construct(callee, args)
-        if isinstance(callee, Closure) and not is_relay(callee.func):
+        if isinstance(func, Constructor):
+            return self._construct(func, args)
+        callee = self._program(func) if isinstance(func, Function) else func
+        if not is_relay(callee.func):
             return self._run_graph(callee.func, args)
         return self._run(callee.func.body, self._frame(callee, args, callee.func))
 
     def evaluate(self, expr: Expr) -> Any:
         """The value of an expression without free variables. Raises: as `call`."""
-        return self._run(expr, _Frame({}))
+        program = Sharing(expr)
+        return self._run(program.root, _Frame(program))
+
+    def _program(self, func: Function) -> Closure:
+        """A function that has nothing around it."""
+        known = self._programs.get(id(func))
+        if known is None:
+            program = Sharing(func)
+            known = self._programs[id(func)] = func, Closure(program.root, program)
+        return known[1]
 
     def _run(self, expr: Expr, frame: _Frame) -> Any:
         most = current_limits().call_depth
@@ -121,26 +136,35 @@ class RelayInterpreter:
 
     def eval(self, expr: Any, frame: _Frame) -> Recursion:
         """The value of an expression. What stands in the last place of a body goes on in the same loop."""
-        start, here = expr, frame
-        if id(expr) in frame.known:
-            return frame.known[id(expr)]
+        here = frame
+        last: list[int] = []
+        """The shared expressions that have the same value: each in the last place of the one before."""
         while True:
+            if id(expr) in frame.program.shared:
+                if id(expr) in frame.known:
+                    value = frame.known[id(expr)]
+                    break
+                if frame is here:  # of a call in the last place nothing is left to compute
+                    last.append(id(expr))
             cls = type(expr)
             if cls is Let:
                 if expr.body is expr.var and not isinstance(expr.value, Function):
                     expr = expr.value  # the last place, also in A-normal form
                     continue
                 if isinstance(expr.value, Function):
-                    made = self._closure(expr.value, frame)
+                    made = yield self._function(expr.value, frame)
                     made.values[expr.var] = frame.values[expr.var] = made
                 else:
                     frame.values[expr.var] = yield self.eval(expr.value, frame)
                 expr = expr.body
             elif cls is If:
                 cond = yield self.eval(expr.cond, frame)
+                yield self._before(expr, frame)
                 expr = expr.true_branch if is_true(cond) else expr.false_branch
             elif cls is Match:
-                expr = self._chosen(expr, (yield self.eval(expr.data, frame)), frame)
+                data = yield self.eval(expr.data, frame)
+                yield self._before(expr, frame)
+                expr = self._chosen(expr, data, frame)
             elif cls is Call and not isinstance(expr.op, (Op, Constructor)):
                 callee = yield self.eval(expr.op, frame)
                 args = []
@@ -156,9 +180,14 @@ class RelayInterpreter:
             else:
                 value = yield self._value(expr, frame)
                 break
-        if type(start) is not Var:
-            here.known[id(start)] = value
+        for key in last:
+            here.known[key] = value
         return value
+
+    def _before(self, expr: Expr, frame: _Frame) -> Recursion:
+        """Compute what the scopes of an expression share with what is around it."""
+        for shared in frame.program.before.get(id(expr), ()):
+            yield self.eval(shared, frame)
 
     def _run_graph(self, func: Function, args: Sequence[Any]) -> Any:
         """What a function of another dialect gives; it may call closures of this one."""
@@ -185,7 +214,7 @@ class RelayInterpreter:
         func = self.mod.get(expr)
         if not isinstance(func, Function):
             raise self._fault(Q0307, f"the module has no Relay function @{expr.name_hint}", expr)
-        return Closure(func, {})
+        return self._program(func)
         yield
 
     def _constant(self, expr: Constant, _frame: _Frame) -> Recursion:
@@ -201,8 +230,13 @@ class RelayInterpreter:
         yield
 
     def _function(self, expr: Function, frame: _Frame) -> Recursion:
-        return self._closure(expr, frame)
-        yield
+        yield self._before(expr, frame)
+        free = self._free.get(id(expr))
+        if free is None:
+            free = self._free[id(expr)] = expr, free_vars(expr)
+        values = {var: frame.values[var] for var in free[1] if var in frame.values}
+        known = {key: frame.known[key] for key in frame.program.captured.get(id(expr), ())}
+        return Closure(expr, frame.program, values, known)
 
     def _tuple(self, expr: Tuple, frame: _Frame) -> Recursion:
         items = []
@@ -234,12 +268,6 @@ class RelayInterpreter:
 
     # ---- functions
 
-    def _closure(self, func: Function, frame: _Frame) -> Closure:
-        known = self._free.get(id(func))
-        if known is None:
-            known = self._free[id(func)] = func, free_vars(func)
-        return Closure(func, {var: frame.values[var] for var in known[1] if var in frame.values})
-
     def _frame(self, callee: Any, args: Sequence[Any], node: Any) -> _Frame:
         if not isinstance(callee, Closure):
             raise self._fault(Q0404, f"a value of kind {type(callee).__name__} is called", node)
@@ -250,7 +278,7 @@ class RelayInterpreter:
             )
         values = dict(callee.values)
         values.update(zip(params, args, strict=True))
-        return _Frame(values)
+        return _Frame(callee.program, values, dict(callee.known))
 
     def _construct(self, constructor: Constructor, args: Sequence[Any]) -> ConstructorValue:
         return ConstructorValue(constructor.tag, tuple(args), constructor)

@@ -145,15 +145,16 @@ def _rebuilt(root: Any, changed: dict[int, Any], copied: Collection[int] = ()) -
 
 @dataclass(slots=True, eq=False)
 class Scope:
-    """`lines` are those written so far."""
+    """`opener` is the expression whose part the scope is, and `lines` are those written so far."""
 
     parent: Scope | None = None
+    opener: Any = None
     depth: int = 0
     lines: list[str] = field(default_factory=list)
 
-    def inner(self) -> Scope:
+    def inner(self, opener: Any) -> Scope:
         """A new scope inside this one, without lines."""
-        return Scope(self, self.depth + 1)
+        return Scope(self, opener, self.depth + 1)
 
 
 def common(a: Scope, b: Scope) -> Scope:
@@ -175,7 +176,7 @@ class Placement:
         self.root = Scope()
         self.home: dict[int, Scope] = {id(root): self.root}
         self.uses: dict[int, int] = {}
-        self.inner: dict[tuple[int, int], Scope] = {}
+        self.inner: dict[tuple[int, int | None], Scope] = {}
         """The scopes that an expression opens, by its identity and their number."""
         self._statements = {id(root)}
         """Lets that stand in a sequence of a scope."""
@@ -186,20 +187,24 @@ class Placement:
         """Whether a let is written as a line of its scope, not in braces."""
         return id(expr) in self._statements and self.uses.get(id(expr), 0) <= 1
 
+    def scope_of(self, expr: Any, number: int | None) -> Scope:
+        """The scope in which a part of an expression stands, by the number that `parts` gives it."""
+        is_block = number is None and isinstance(expr, Let)
+        return self.inner.get((id(expr), 0 if is_block else number), self.home[id(expr)])
+
     def _place(self, expr: Any) -> None:
         if id(expr) not in self.home:  # a leaf, which is written wherever it is used
             return
         here = self.home[id(expr)]
         is_let = isinstance(expr, Let)
-        is_block = is_let and not self.is_statement(expr)
-        if is_block:
-            here = self.inner[id(expr), 0] = here.inner()
+        if is_let and not self.is_statement(expr):
+            self.inner[id(expr), 0] = here.inner(expr)
         for child, number in parts(expr):
             if number is None and is_leaf(child) and not isinstance(child, Call):
                 continue
-            scope = here
             if number is not None:
-                scope = self.inner[id(expr), number] = here.inner()
+                self.inner[id(expr), number] = here.inner(expr)
+            scope = self.scope_of(expr, number)
             if number is not None or (is_let and child is expr.body):
                 self._statements.add(id(child))
             key = id(child)

@@ -28,6 +28,7 @@ table digest also covers the header. Files of older versions are still read.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -36,10 +37,9 @@ from hashlib import blake2b
 
 from heddle.runtime.codes import F0101, F0102, F0103, F0104, F0105
 from heddle.runtime.wire import Reader
-from heddle.support.codes import S0102
-from heddle.support.diagnostics import FormatError, UsageError
+from heddle.support.diagnostics import FormatError
 from heddle.support.frozen import frozen
-from heddle.support.reading import open_file
+from heddle.support.reading import open_file, reading
 
 MAGIC = b"HEDDLE\0\1"
 VERSION, OLDEST_VERSION = 3, 1
@@ -91,24 +91,22 @@ def section_offsets(sections: Mapping[str, bytes | memoryview]) -> dict[str, int
 
 
 def _map_file(path: str | os.PathLike[str]) -> memoryview:
-    try:
-        with open_file(path) as file:
-            return map_descriptor(file.fileno())
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            S0102, f"cannot read {os.fspath(path)}: {getattr(error, 'strerror', None) or error}"
-        ) from error
+    with reading(path), open_file(path) as file:
+        return map_descriptor(file.fileno())
 
 
 def map_descriptor(descriptor: int) -> memoryview:
     """Map an open file into memory, copy-on-write: a program that writes into a constant never changes the
     file.
 
-    Raises: OSError or ValueError if the system cannot map the file.
+    Raises: OSError if the system cannot map the file.
     """
     if os.fstat(descriptor).st_size == 0:
         return memoryview(b"")
-    return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    try:
+        return memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_COPY))
+    except ValueError as error:  # it became shorter
+        raise OSError(errno.EINVAL, str(error)) from error
 
 
 class SectionTable(Mapping[str, Section]):

@@ -34,7 +34,7 @@ from heddle.runtime.needs import listed, processor_that_system_tells, read_needs
 from heddle.runtime.variant_table import VARIANTS, choose, read_variants, sections_of
 from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, IRTypeError, Trap, TrapTypeError, UsageError
-from heddle.support.reading import open_file
+from heddle.support.reading import open_file, reading
 
 _CPU = 1
 _Header = ctypes.POINTER(DLTensor)
@@ -124,12 +124,9 @@ Addresses = Callable[[str], int | None]
 
 
 def _loaded(path: str) -> Addresses:
-    try:
-        with open_file(path) as file:
-            if file.read(len(MAGIC)) == MAGIC:
-                return _image_of(path, file.fileno()).address
-    except OSError as error:
-        raise UsageError(S0102, f"cannot read {path}: {error.strerror or error}") from error
+    with reading(path), open_file(path) as file:
+        if file.read(len(MAGIC)) == MAGIC:
+            return _image_of(path, file.fileno()).address
     try:
         library = load_library(path)
     except (OSError, ValueError) as error:

@@ -24,11 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from heddle.runtime.codes import F0113, U0511, U0512
-from heddle.support.codes import S0102
 from heddle.support.diagnostics import FormatError, MissingDependencyError, UsageError
 from heddle.support.distribution import pip_install
 from heddle.support.files import check_new, write_bytes, write_secret
-from heddle.support.reading import open_file
+from heddle.support.reading import open_file, reading
 
 SUFFIX = ".sig"
 _TITLE = b"heddle signature 1"
@@ -101,21 +100,15 @@ def _message(data: memoryview) -> bytes:
 
 
 def _read(path: PathLike) -> memoryview:
-    try:
-        with open_file(path) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            memory = memoryview(mmap.mmap(-1, size_bytes or 1))[:size_bytes]
-            return memory[: file.readinto(memory)]
-    except OSError as error:
-        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    with reading(path), open_file(path) as file:
+        size_bytes = os.fstat(file.fileno()).st_size
+        memory = memoryview(mmap.mmap(-1, size_bytes or 1))[:size_bytes]
+        return memory[: file.readinto(memory)]
 
 
 def _read_small(path: PathLike) -> bytes:
-    try:
-        with open_file(path) as file:
-            return file.read(_MAX_SMALL_FILE_BYTES)
-    except OSError as error:
-        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    with reading(path), open_file(path) as file:
+        return file.read(_MAX_SMALL_FILE_BYTES)
 
 
 def _signature_of(path: PathLike) -> bytes:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
+
+from heddle.support.codes import S0102
+from heddle.support.diagnostics import UsageError
 
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
@@ -37,3 +42,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
     """The content of an ordinary file. Raises: as `descriptor_of_file`."""
     with open_file(path) as file:
         return file.read()
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Inside, a file that the system cannot read or map is refused. Raises: UsageError S0102."""
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error

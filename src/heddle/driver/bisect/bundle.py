@@ -36,11 +36,10 @@ from heddle.driver.inputs import Array, check_arrays, write_array
 from heddle.driver.models import trusted_module
 from heddle.ir.json_codec import load_json, save_json
 from heddle.ir.module import IRModule
-from heddle.support.codes import S0102
-from heddle.support.diagnostics import FormatError, HeddleError, UsageError
+from heddle.support.diagnostics import FormatError, HeddleError
 from heddle.support.files import write_bytes
 from heddle.support.limits import current_limits, exceeded
-from heddle.support.reading import read_bytes
+from heddle.support.reading import read_bytes, reading
 from heddle.target import Target
 
 FORMAT = 1
@@ -134,10 +133,8 @@ def _read(path: Path, target: str | None, trust: bool) -> tuple[Case, dict[str, 
 
 
 def _parts(path: Path) -> dict[str, bytes]:
-    try:
+    with reading(path):
         data = read_bytes(path)
-    except OSError as error:
-        raise UsageError(S0102, f"cannot read {path}: {error.strerror}") from error
     most = current_limits().message_bytes
     with zipfile.ZipFile(io.BytesIO(data)) as file:
         if sum(item.file_size for item in file.infolist()) > most:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk, walk_distinct
+from heddle.ir.visitor import walk_distinct
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars, substitute
@@ -324,7 +324,8 @@ def _only_producer(func: PrimFunc, scope: SBlock, block: SBlock) -> tuple[Buffer
 
 def _solve_axes(func: PrimFunc, block: SBlock, buffer: Buffer, target: BufferStore) -> dict[Var, PrimExpr]:
     """The consumer's axes in terms of the producer's, from the index at which the consumer reads."""
-    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
+    nodes = walk_distinct(block.body)
+    loads = [node for node in nodes if isinstance(node, BufferLoad) and node.buffer is buffer]
     if not loads or not all(structural_equal(load.indices, loads[0].indices) for load in loads):
         raise ScheduleError(
             T0406, f"block {block.name_hint!r} reads {buffer.name!r} at several points", func, block
@@ -370,4 +371,4 @@ def _without_prefetches(func: PrimFunc, buffer: Buffer) -> PrimFunc:
 
 
 def _names(stmt: Evaluate, buffer: Buffer) -> bool:
-    return any(isinstance(node, BufferLoad) and node.buffer is buffer for node in walk(stmt.value))
+    return any(isinstance(node, BufferLoad) and node.buffer is buffer for node in walk_distinct(stmt.value))

@@ -26,7 +26,7 @@ from heddle.ir.visitor import walk_distinct
 from heddle.prim.intrinsics import is_prefetch
 from heddle.prim.nodes import Call, Select, Var
 from heddle.support.frozen import frozen
-from heddle.tir.analysis.blocks import blocks_in
+from heddle.tir.analysis.blocks import blocks_in, child_stmts
 from heddle.tir.nodes import (
     Buffer,
     BufferLoad,
@@ -41,7 +41,7 @@ from heddle.tir.nodes import (
     Stmt,
 )
 from heddle.tir.schedule.independence import is_unit, may_meet
-from heddle.tir.schedule.tree import Place, places
+from heddle.tir.schedule.tree import Place
 
 
 @frozen
@@ -109,26 +109,30 @@ def neighbours(func: PrimFunc, own: Place) -> list[Neighbour]:
     """The other blocks of a function, and the statements outside of them, in order of the text."""
     found: list[Neighbour] = []
     is_behind = False
-    leaves: set[int] = set()
     around = set(map(id, own.ancestors))
-    for place in places(func):
-        stmt: Any = place.stmt
-        if stmt is own.stmt:
+    loops: list[For] = []
+    left: list[Stmt | None] = [func.body]
+    while left:
+        stmt = left.pop()
+        if stmt is None:  # the end of what is inside the last one of `loops`
+            loops.pop()
+        elif stmt is own.stmt:
             is_behind = True
-            leaves.add(id(stmt))
-        elif id(stmt) in around or any(id(outer) in leaves for outer in place.ancestors):
-            continue
         elif isinstance(stmt, SBlockRealize) and not blocks_in(stmt.block.body):
-            leaves.add(id(stmt))
-            name, loops = stmt.block.name_hint, loops_around(place)
+            block, touched = stmt.block, touched_by(stmt)
             found.append(
-                Neighbour(name, stmt.block, loops, is_behind, touched_by(stmt), touched_by(stmt.block))
+                Neighbour(block.name_hint, block, tuple(loops), is_behind, touched, touched_by(block))
             )
-        elif not isinstance(stmt, SeqStmt):
-            touched = _touched_itself(stmt)
-            if touched.reads or touched.writes:
-                name = type(stmt).__name__
-                found.append(Neighbour(name, None, loops_around(place), is_behind, touched, touched))
+        else:
+            if id(stmt) not in around and not isinstance(stmt, SeqStmt):
+                touched = _touched_itself(stmt)
+                if touched.reads or touched.writes:
+                    name = type(stmt).__name__
+                    found.append(Neighbour(name, None, tuple(loops), is_behind, touched, touched))
+            if isinstance(stmt, For):
+                loops.append(stmt)
+                left.append(None)
+            left.extend(reversed(child_stmts(stmt)))
     return found
 
 

@@ -114,7 +114,7 @@ def schedule_map(sch: Schedule, handle: SBlockRV) -> None:
     loops = _without_ones(sch, sch.get_loops(handle))
     if not loops:
         return
-    weight = _weight(block_of(sch, handle))
+    weight = weight_of(block_of(sch, handle))
     if _follows_places(block_of(sch, handle), axis_of(sch, handle, loops[-1])):
         _walk_side_by_side(sch, loops, weight)
         return
@@ -185,7 +185,7 @@ def _follows_places(block: SBlock, axis: Var) -> bool:
     return any(id(part) in known for load in placed for part in walk_distinct(*load.indices))
 
 
-def _weight(block: SBlock) -> int:
+def weight_of(block: SBlock) -> int:
     """How many elements one element counts for: those that it reads by an index that was read, and some
     for each intrinsic that takes long."""
     nodes = list(walk(block.body))

@@ -14,7 +14,7 @@ from heddle.target import Target
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import Buffer, BufferLoad, BufferRegion, IterType, SBlock
 from heddle.tir.schedule.rules.cuts import cut_loop
-from heddle.tir.schedule.rules.elementwise import schedule_map
+from heddle.tir.schedule.rules.elementwise import schedule_map, weight_of
 from heddle.tir.schedule.rules.rule import (
     GRAIN_MULTIPLIES,
     ScheduleRule,
@@ -257,7 +257,7 @@ def _separately(sch: Schedule) -> Schedule:
             rest = [loop for loop in loops if loop.var not in {o.var for o in outer}]
             sch.reorder(*outer, *rest)
             row = sch.fuse(*outer) if len(outer) > 1 else outer[0]
-            parallelize(sch, row, iterations(sch, rest))
+            parallelize(sch, row, iterations(sch, rest) * weight_of(block))
             try_primitive(sch, lambda handle=handle, row=row: schedule_reduction_loops(sch, handle, row))
         else:
             schedule_reduction_loops(sch, handle, None)
