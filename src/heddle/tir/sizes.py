@@ -8,9 +8,9 @@ Constants of float32 count as sizes too, by their bits: layers of quantised netw
 
 Sizes are the integer constants of indices, conditions, extents and values, below 2**30, dimensions
 of the parameters' buffers, and the grain of parallel loops. What decides what code is made is none: extents
-of loops that are unrolled or become vectors, and of short serial ones; divisors, but where a row of a
-parallel loop that holds others divides once; memory of known size that a function allocates; arguments of
-intrinsics; hints.
+of loops that are unrolled or become vectors, of short serial ones, and of innermost ones that are a few
+vectors; divisors, but where a row of a parallel loop that holds others divides once; memory of known size
+that a function allocates; arguments of intrinsics; hints.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ _SIZE_DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 _RUN_TIME_LOOPS = (ForKind.SERIAL, ForKind.PARALLEL)
 _PLAIN_HINTS = frozenset((GRAIN, "disable_unroll", "sweep", DOT_PRODUCT, ROWS_LEFT))
 """Hints that ask for no other code where extents are other ones."""
-_SHORT = 8
+_SHORT, _SHORT_ROW = 8, 64
+"""Iterations that are unrolled, and those of a loop without others that are a few vectors: where their number
+is not known, as few may all go to the loop for what vectors leave."""
 _LARGEST = 1 << 30
 """Multiples and sums of sizes below this stay in int64."""
 _PLACEHOLDER = 1
@@ -104,10 +106,12 @@ def _replaced(func: PrimFunc, size: Callable[[IntImm, bool], PrimExpr]) -> PrimF
 
 
 def _is_short(node: For) -> bool:
-    """A serial loop that is unrolled where its extent is known."""
+    """A serial loop that is unrolled where its extent is known, or that is a few vectors."""
     if node.kind is not ForKind.SERIAL or node.annotations.get("disable_unroll"):
         return False
-    return isinstance(node.extent, IntImm) and node.extent.value <= _SHORT
+    if not isinstance(node.extent, IntImm) or node.extent.value > _SHORT_ROW:
+        return False
+    return node.extent.value <= _SHORT or not any(isinstance(s, For) for s in walk_stmts(node.body))
 
 
 class _SizeRewriter(StmtSubstituter):

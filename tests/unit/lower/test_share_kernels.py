@@ -174,21 +174,21 @@ def test_values_that_lie_far_apart():
 def test_calls_whose_sizes_are_a_variable_keep_their_function():
     body = """
     @T.prim_func(private=True)
-    def f{k}(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), n: T.int64):
+    def f{k}(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32"), n: T.int64):
         for i in range({extent}):
             with T.sblock("b"):
                 v = T.axis.spatial({extent}, i)
                 B[v] = A[v] + T.Cast("float32", n)
 """
     text = "from heddle.script import ir as I, relax as R, tir as T\n@I.ir_module\nclass Module:\n"
-    text += "".join(body.format(k=k, extent=20 + k) for k in range(5))
+    text += "".join(body.format(k=k, extent=100 + k) for k in range(5))
     text += """
     @R.function
-    def main(x: R.Tensor((64,), "float32"), s: R.Shape(["m"])):
+    def main(x: R.Tensor((128,), "float32"), s: R.Shape(["m"])):
 """
     for k in range(5):
         sizes = "s" if k == 2 else f"R.shape([{k}])"
-        called = f'R.call_tir(Module.f{k}, (x,), out_ty=R.Tensor((64,), "float32"), tir_vars={sizes})'
+        called = f'R.call_tir(Module.f{k}, (x,), out_ty=R.Tensor((128,), "float32"), tir_vars={sizes})'
         text += f"        y{k} = {called}\n"
     text += "        return (y0, y1, y2, y3, y4)\n"
     mod = from_source(text)
@@ -233,6 +233,21 @@ def test_fewer_functions_of_free_sizes_are_shared():
     """Three are enough where sizes are free; loops of known bounds need four."""
     for rows, count in ((SizeVar("n"), 1), (19, 3)):
         assert len(kernels(scheduled(scaled_network(3, rows)))) == count
+
+
+@pytest.mark.parametrize(("sides", "count"), [((14, 28, 56), 3), ((140, 280, 560), 1)], ids=str)
+def test_rows_of_a_few_vectors_keep_their_length(sides, count):
+    """Groups of channels change places, as in networks that shuffle them: a row is the innermost loop."""
+    builder = BlockBuilder()
+    for side in sides:
+        x = Var("x", TensorType((SizeVar("n"), 4 * side, side, side), "float32"))
+        with builder.function(f"f{side}", [x]):
+            with builder.dataflow():
+                groups = builder.emit(op.reshape(x, (x.ty.shape[0], 4, side, side, side)))
+                swapped = builder.emit(op.permute_dims(groups, [0, 2, 1, 3, 4]))
+                out = builder.emit_output(op.reshape(swapped, x.ty.shape))
+            builder.emit_func_output(out)
+    assert len(kernels(scheduled(builder.get()))) == count
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
