@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from heddle.ir.node import Node
-from heddle.ir.visitor import Rewriter, walk_distinct
+from heddle.ir.node import Node, children
+from heddle.ir.visitor import Rewriter
 from heddle.prim.nodes import Let, PrimExpr, Var
 from heddle.prim.ops import fold_binary
 
@@ -55,6 +55,19 @@ def substitute(expr: Any, mapping: Mapping[Var, PrimExpr] | Callable[[Var], Prim
 def free_vars(*exprs: Node) -> tuple[Var, ...]:
     """The variables that occur free in scalar expressions, each once, in order of occurrence; a `Let` binds
     its own."""
-    nodes = [node for node in walk_distinct(*exprs) if isinstance(node, (Var, Let))]
-    bound = {node.var for node in nodes if isinstance(node, Let)}
-    return tuple(node for node in nodes if isinstance(node, Var) and node not in bound)
+    found: dict[Var, None] = {}
+    bound: set[Var] = set()
+    seen: set[int] = set()
+    left = [*reversed(exprs)]
+    while left:
+        node = left.pop()
+        if isinstance(node, Var):
+            found[node] = None
+        elif not node.is_leaf and id(node) not in seen:
+            seen.add(id(node))
+            if isinstance(node, Let):
+                bound.add(node.var)
+            below = children(node)
+            below.reverse()
+            left += below
+    return tuple(var for var in found if var not in bound)

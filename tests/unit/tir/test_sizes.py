@@ -45,13 +45,24 @@ def test_what_decides_the_code_is_no_size(change):
 
 def test_long_serial_loops_are_sizes_and_short_ones_not():
     def loop(extent, hint=""):
-        text = f"""def f(A: T.Buffer((64,), "int64")):
+        text = f"""def f(A: T.Buffer((128,), "int64")):
     for i in T.serial({extent}{hint}):
         A[i] = A[i] + T.int64(1)
 """
         return sizes_of(from_source(HEAD + text)).form
 
-    assert loop(9) == loop(64)
+    def nest(extent):
+        text = f"""def f(A: T.Buffer((64, 128), "int64")):
+    for i in T.serial({extent}):
+        for j in T.serial(T.int64(128)):
+            A[i, j] = A[i, j] + T.int64(1)
+"""
+        return sizes_of(from_source(HEAD + text)).form
+
+    assert nest(9) == nest(64)
+    assert nest(3) != nest(4)
+    assert loop(65) == loop(128)
+    assert loop(9) != loop(64)  # a few vectors, and what they leave
     assert loop(3) != loop(4)
     hint = ', annotations={"disable_unroll": True}'
     assert loop(3, hint) == loop(64, hint)

@@ -46,10 +46,12 @@ from heddle.tir.schedule.tree import Place
 
 @frozen
 class Touched:
-    """The buffers that something reads and those that it writes."""
+    """The buffers that something reads and those that it writes. `variables` are those that it names, where
+    anybody asks for them."""
 
     reads: frozenset[Buffer]
     writes: frozenset[Buffer]
+    variables: frozenset[Var] = frozenset()
 
 
 @frozen
@@ -76,7 +78,20 @@ def touched_by(node: Node) -> Touched:
     """What a node touches, with all that is in it."""
     reads: set[Buffer] = set()
     writes: set[Buffer] = set()
-    for part in walk_distinct(node):
+    variables: set[Var] = set()
+    seen: set[int] = set()
+    left: list[Node] = [node]
+    if isinstance(node, SBlockRealize):  # the block is asked for too
+        inside = touched_by(node.block)
+        reads, writes, variables = set(inside.reads), set(inside.writes), set(inside.variables)
+        left = [node.predicate, *node.iter_values]
+    while left:
+        part = left.pop()
+        if part.is_leaf or id(part) in seen:
+            if isinstance(part, Var):
+                variables.add(part)
+            continue
+        seen.add(id(part))
         if isinstance(part, BufferLoad):
             reads.add(part.buffer)
         elif isinstance(part, BufferStore):
@@ -88,7 +103,8 @@ def touched_by(node: Node) -> Touched:
             reads, writes = reads | sources, writes | sources
         elif isinstance(part, Evaluate) and not is_prefetch(part.value):
             writes |= {each.buffer for each in walk_distinct(part.value) if isinstance(each, BufferLoad)}
-    return Touched(frozenset(reads), frozenset(writes))
+        left += children(part)
+    return Touched(frozenset(reads), frozenset(writes), frozenset(variables))
 
 
 def _touched_itself(stmt: Stmt) -> Touched:
@@ -206,10 +222,10 @@ def is_conditional(own: Place, target: Place) -> bool:
 
 def loop_used_directly(own: Place, target: Sequence[For]) -> Var | None:
     """The variable of a loop that a block leaves and names otherwise than through its axes."""
-    left = {loop.loop_var for loop in loops_around(own)} - {loop.loop_var for loop in target}
-    return next(
-        (node for node in walk_distinct(own.stmt.block) if isinstance(node, Var) and node in left), None
-    )
+    named = touched_by(own.stmt.block).variables
+    kept = {loop.loop_var for loop in target}
+    around = (loop.loop_var for loop in loops_around(own))
+    return next((var for var in around if var in named and var not in kept), None)
 
 
 def is_guarded(block: SBlock, buffer: Buffer) -> bool:
