@@ -52,6 +52,14 @@ def test_few_columns_leave_work_for_many_threads(rows, steps, columns):
     assert parts // grain >= 32
 
 
+@pytest.mark.parametrize("rows", [32, SizeVar("n")], ids=["known", "free"])
+@pytest.mark.parametrize(("steps", "columns"), [(3072, 768), (768, 3072), (4096, 1024)])
+def test_few_rows_over_long_sums_are_work_for_threads(rows, steps, columns):
+    """A panel of columns multiplies by all steps, also where its sum is taken in parts."""
+    parts, grain = tasks(rows, np.ones((steps, columns), "float32"), 32)
+    assert parts >= 12 and grain == 1
+
+
 @pytest.mark.parametrize("rows", [1, SizeVar("n")], ids=["known", "free"])
 def test_one_row_of_a_small_layer_is_no_work_for_threads(rows):
     parts, grain = tasks(rows, np.ones((256, 256), "float32"), 1)

@@ -66,7 +66,7 @@ def schedule_in_depth(
     outer_k, _ = sch.split(loops_of_axes(sch, handle)[axes.reduce[0]], [None, depth])
     partial = sch.rfactor(outer_k, 0)
     sch.set_scope(partial, 0, "local")
-    panel, row_tiles, outer_k = _tile_sums(sch, handle, axes, tile)
+    panel, row_tiles, outer_k = _tile_sums(sch, handle, axes, tile, depth)
     sch.compute_at(partial, row_tiles)
     inner_k = _tile_partial(sch, partial, row_tiles, tile, axes.depth)
     sch.reverse_compute_at(consumer, panel)
@@ -81,8 +81,11 @@ def schedule_in_depth(
     prefetch_weights(sch, partial, inner_k, ahead)
 
 
-def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple[LoopRV, LoopRV, LoopRV]:
-    """Tile the block that adds partial results up; gives its loops over panels, row tiles and k blocks."""
+def _tile_sums(
+    sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile, depth: int
+) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Tile the block that adds up partial results of `depth` terms; gives its loops over panels, row tiles
+    and k blocks."""
     assert axes.m is not None
     reduction = next(a.var for a in block_of(sch, handle).iter_vars if a.iter_type is IterType.CommReduce)
     loops = loops_of_axes(sch, handle)
@@ -90,10 +93,10 @@ def _tile_sums(sch: Schedule, handle: SBlockRV, axes: Axes, tile: Tile) -> tuple
     n_tile, n_vector, lanes = sch.split(loops[axes.n], [None, tile.vectors, tile.lanes])
     m_tile, m_row = sch.split(loops[axes.m], [None, tile.rows])
     sch.reorder(*outer, n_tile, outer_k, m_tile, m_row, n_vector, lanes)
-    work = domain_size(block_of(sch, handle), (axes.m, reduction)) * iterations(sch, [n_vector, lanes])
+    sums = domain_size(block_of(sch, handle), (axes.m, reduction)) * iterations(sch, [n_vector, lanes])
     panel = sch.fuse(*outer, n_tile) if outer else n_tile
     sch.parallel(panel)
-    sch.annotate(panel, "grain", grain_of(work, GRAIN_MULTIPLIES))
+    sch.annotate(panel, "grain", grain_of(sums * depth, GRAIN_MULTIPLIES))
     for loop in (m_row, n_vector):
         sch.unroll(loop)
     sch.vectorize(lanes)
