@@ -209,3 +209,70 @@ def test_onnx_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
     with pytest.raises(MissingDependencyError, match="pip install"):
         importlib.import_module("heddle.frontend.onnx")
+
+
+def test_tensors_of_other_ranks() -> None:
+    nodes = [
+        node("Conv", ["x", "weight"], ["y"]),
+        node("GatherND", ["x", "place"], ["y"]),
+        node("ScatterND", ["x", "place", "x"], ["y"]),
+    ]
+    inputs = {"x": [1, 1, 4, 4], "weight": [3], "place": ([], "int64")}
+    for each in nodes:
+        used = {name: inputs[name] for name in each.input}
+        with pytest.raises(ImportModelError) as caught:
+            from_onnx(model([each], used, ["y"]))
+        assert not set(codes(caught.value)) - {"N0106", "N0203", "N0301", "N0302"}, each.op_type
+
+
+@pytest.mark.parametrize("name", ["leaf_weights", "nodes_splits", "nodes_modes", "nodes_falseleafs"])
+def test_trees_with_one_value_too_many(name: str) -> None:
+    given: dict[str, Any] = {
+        "n_targets": 1,
+        "tree_roots": [0],
+        "nodes_featureids": [0],
+        "nodes_splits": np.float32([0.5]),
+        "nodes_modes": np.uint8([0]),
+        "nodes_truenodeids": [0],
+        "nodes_falsenodeids": [1],
+        "nodes_trueleafs": [1],
+        "nodes_falseleafs": [1],
+        "leaf_targetids": [0, 0],
+        "leaf_weights": np.float32([1, 2]),
+    }
+
+    def made() -> onnx.ModelProto:
+        attrs = {
+            key: onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
+            for key, value in given.items()
+        }
+        tree = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", **attrs)
+        found = model([tree], {"x": [2, 1]}, ["y"])
+        found.opset_import.append(helper.make_opsetid("ai.onnx.ml", 5))
+        return found
+
+    from_onnx(made())
+    value = given[name]
+    given[name] = np.append(value, value[:1]) if isinstance(value, np.ndarray) else [*value, value[0]]
+    with pytest.raises(ImportModelError, match=f"{name} has .* values, expected"):
+        from_onnx(made())
+
+
+@pytest.mark.parametrize("size", ["many", onnx.SparseTensorProto()], ids=["words", "sparse"])
+def test_a_body_takes_an_attribute_of_another_kind(size: Any) -> None:
+    constant = helper.make_node("Constant", [], ["y"])
+    constant.attribute.add(name="value_int", ref_attr_name="size", type=onnx.AttributeProto.INT)
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("org.example", 1)]
+    sized = helper.make_function("org.example", "Sized", [], ["y"], [constant], opsets[:1], ["size"])
+
+    def made(given: Any) -> onnx.ModelProto:
+        call = helper.make_node("Sized", [], ["s"], domain="org.example", size=given)
+        found = model([call, node("Add", ["s", "s"], ["y"])], {}, ["y"])
+        found.functions.append(sized)
+        del found.opset_import[:]
+        found.opset_import.extend(opsets)
+        return found
+
+    from_onnx(made(3))
+    with pytest.raises(ImportModelError, match="value_int is no number"):
+        from_onnx(made(size))

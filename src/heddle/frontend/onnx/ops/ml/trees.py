@@ -31,6 +31,15 @@ from heddle.ir.expr import Expr
 
 _NAMES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ")
 _LEAF = "LEAF"
+_OF_NODES = (
+    "nodes_splits",
+    "nodes_modes",
+    "nodes_truenodeids",
+    "nodes_falsenodeids",
+    "nodes_trueleafs",
+    "nodes_falseleafs",
+)
+"""Attributes of operator set 5 with a value for each node."""
 
 
 # ---- operator set 5
@@ -49,8 +58,11 @@ def tree_ensemble(ctx: NodeContext) -> Result:
 
 def _forest(ctx: NodeContext) -> Forest:
     dtype = ctx.dtype(0)
-    counts = len(ctx.attr("nodes_featureids"))
-    leaves = len(ctx.attr("leaf_targetids"))
+    counts, leaves = len(ctx.attr("nodes_featureids")), len(ctx.attr("leaf_targetids"))
+    for names, count in ((_OF_NODES, counts), (("leaf_weights",), leaves)):
+        for name in names:
+            if np.size(ctx.attr(name)) != count:
+                ctx.malformed(f"{name} has {np.size(ctx.attr(name))} values, expected {count}")
     roots = np.asarray(ctx.attr("tree_roots"), np.int64)
     if len(roots) == 0 or (roots < 0).any() or (roots >= counts).any():
         ctx.malformed("tree_roots name nodes that do not exist")

@@ -133,8 +133,9 @@ def convolved(
     rank = spatial_rank(ctx)
     strides, dilations = window_attr(ctx, "strides", rank), window_attr(ctx, "dilations", rank)
     layout, kernel_layout, _ = LAYOUTS[rank]
+    kernel = kernel_shape(ctx, weight_index, rank)
     x = _with_channels(ctx, x, ctx.dims_of(weight)[1], ctx.attr("group", 1))
-    x, padding = padded(ctx, x, kernel_shape(ctx, weight_index, rank), strides, dilations)
+    x, padding = padded(ctx, x, kernel, strides, dilations)
     made = ctx.call(
         f"nn.conv{rank}d",
         x,

@@ -40,7 +40,10 @@ def constant_form(node: Node) -> str | None:
 def constant(ctx: NodeContext) -> Result:
     """Constant in any of its attributes' forms."""
     name = next(name for name in _FORMS if name in ctx.node.attrs)
-    array = np.asarray(ctx.attr(name), dtype=_FORMS[name])
+    given, form = ctx.attr(name), _FORMS[name]
+    if form is not None and not all(isinstance(each, (int, float)) for each in np.ravel(given).tolist()):
+        ctx.malformed(f"{name} is no number, nor several")  # a function's body took it from its caller
+    array = np.asarray(given, dtype=form)
     return array_value(array, ctx.node.tensor_dtypes.get(name, ""))
 
 

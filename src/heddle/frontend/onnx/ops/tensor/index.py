@@ -55,6 +55,8 @@ def gather_nd(ctx: NodeContext) -> Result:
 
 def _coordinates(ctx: NodeContext, batch: int = 0) -> Expr:
     """Tuples of indices along the last axis; constants are checked and resolved here."""
+    if ctx.ndim(1) == 0:
+        ctx.malformed("the tuples of indices are a scalar")
     depth = ctx.dims(1)[-1]
     if not isinstance(depth, IntImm):
         ctx.unsupported("index tuples of symbolic length")
