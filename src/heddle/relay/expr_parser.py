@@ -222,7 +222,7 @@ class ExprParser(TypeParser):
         start = self.place
         found = yield self.atom()
         while True:
-            if self.is_mark("("):
+            if self.is_mark("(") or (self.is_mark("[") and not isinstance(found, Op)):
                 found = yield self._call(found, start)
             elif self.is_mark(".") and self.peek().kind == "number":
                 self.next()
@@ -316,6 +316,10 @@ class ExprParser(TypeParser):
     # ---- calls
 
     def _call(self, callee: Expr, start: int) -> Recursion:
+        """From the type arguments on, or from the arguments; a constructor without fields takes no others."""
+        types = self.type_args()
+        if types and isinstance(callee, Constructor) and not callee.inputs and not self.is_mark("("):
+            return Call(callee, (), ty_args=types, span=self.span_from(start))
         self.expect("(")
         args: list[Any] = []
         given: dict[str, Any] = {}
@@ -334,7 +338,7 @@ class ExprParser(TypeParser):
                 break
         span = self.span_from(start)
         attrs = self._attrs(callee, args, given, span)
-        return Call(callee, tuple(args), attrs, span=span)
+        return Call(callee, tuple(args), attrs, ty_args=types, span=span)
 
     def _attrs(self, callee: Expr, args: list[Any], given: dict[str, Any], span: Any) -> Attrs:
         """The attributes of a call: those written, or an object of metadata that comes last."""

@@ -330,7 +330,8 @@ class Inference:
         if callee.type_params:
             callee = self.unifier.resolve(callee)  # what its body said of a result without annotation
             assert isinstance(callee, FuncType)
-        params, ret, type_args = instantiate(callee, expr.ty_args)
+        given = tuple(self._annotation(item, expr) for item in expr.ty_args)
+        params, ret, type_args = instantiate(callee, given)
         self.type_args[id(expr)] = type_args
         if len(params) != len(args):
             message = f"{_name(expr.op)} takes {len(params)} arguments, got {len(args)}"

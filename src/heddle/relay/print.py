@@ -15,9 +15,11 @@ from heddle.ir.module import IRModule
 from heddle.ir.node import Node
 from heddle.ir.op import Op
 from heddle.ir.op_def import REQUIRED
-from heddle.ir.type_data import Constructor, TypeData
-from heddle.ir.types import Type
+from heddle.ir.structural import structural_equal
+from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
+from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.ir.variables import free_vars
+from heddle.ir.visitor import walk_distinct
 from heddle.relay.nodes import (
     AnyDim,
     Clause,
@@ -35,6 +37,7 @@ from heddle.relay.op import find
 from heddle.relay.parser import VERSION
 from heddle.relay.placement import Placement, Scope, is_leaf, with_own_recursions
 from heddle.relay.text_values import TextValues
+from heddle.relay.unify import instantiate
 from heddle.support.trampoline import Recursion, run
 
 Annotate = Callable[[Any], str]
@@ -50,6 +53,7 @@ class RelayPrinter(TextValues):
         self.annotate = annotate or self._inferred
         self._graph: dict[int, str] = {}
         self._count = 0
+        self._type_vars: dict[GlobalTypeVar, tuple[TypeVar, ...]] = {}
         self._constructors: set[str] = set()
         self._placed: Placement
 
@@ -70,6 +74,7 @@ class RelayPrinter(TextValues):
         """Data types, then functions, each sorted by name. Loop functions have no text here and are
         left out."""
         self._type_names = frozenset(header.name_hint for header in mod.type_definitions)
+        self._type_vars = {item.header: item.type_vars for item in mod.type_definitions.values()}
         parts = []
         for _, definition in sorted(mod.type_definitions.items(), key=lambda item: item[0].name_hint):
             parts.append(self.type_definition(definition))
@@ -198,9 +203,42 @@ class RelayPrinter(TextValues):
         for arg in expr.args:
             items.append((yield self.name(arg)))
         items += self._attrs(expr)
+        callee += self._type_args(expr)
         if isinstance(expr.op, Constructor) and not items:
             return callee + self.annotate(expr)
         return f"{callee}({', '.join(items)})" + self.annotate(expr)
+
+    def _type_args(self, expr: Call) -> str:
+        """The types that a generic callee is called with, as in `[int32]`, where the arguments do not say them:
+        some have more sizes or others, none has its type yet, or none names a variable. The program around a
+        constructor says what its fields do not."""
+        if not expr.ty_args or isinstance(expr.op, Op):
+            return ""
+        generic, given = self._generic(expr.op), tuple(getattr(arg, "ty", None) for arg in expr.args)
+        is_said = (
+            generic is not None
+            and structural_equal(instantiate(generic, expr.ty_args)[0], given)
+            and (isinstance(expr.op, Constructor) or not self._unsaid(generic, expr.args))
+        )
+        return "" if is_said else f"[{', '.join(map(self.type, expr.ty_args))}]"
+
+    def _generic(self, callee: Any) -> FuncType | None:
+        """The type of a callee, if it is known."""
+        if isinstance(callee, Constructor):
+            variables = self._type_vars.get(callee.belong_to)
+            return FuncType(callee.inputs, TupleType(()), True, variables) if variables is not None else None
+        return callee.ty if isinstance(callee.ty, FuncType) else None
+
+    def _unsaid(self, generic: FuncType, args: tuple[Any, ...], is_inner: bool = False) -> set[TypeVar]:
+        """The variables that no argument names. One that is a value of a data type names nothing unless its own
+        arguments say all of that type; in these, a constructor alone names nothing."""
+        named: set[Any] = set()
+        for param, arg in zip(generic.arg_types, args, strict=True):
+            is_data = isinstance(arg, Call) and isinstance(arg.op, Constructor)
+            own = self._generic(arg.op) if is_data and arg.args and not is_inner else None
+            if not is_data or (arg.args and (own is None or not self._unsaid(own, arg.args, is_inner=True))):
+                named.update(walk_distinct(param))
+        return set(generic.type_params) - named
 
     def _attrs(self, expr: Call) -> list[str]:
         """Those that are not the operator's defaults."""

@@ -204,14 +204,22 @@ class TypeParser:
         for scope in reversed(self.type_vars):
             if word.text in scope:
                 found: Type = scope[word.text]
-                return TypeCall(found, tuple(self.listed("]", self.type))) if self.accept("[") else found
-        args = tuple(self.listed("]", self.type)) if self.accept("[") else ()
+                return TypeCall(found, self.type_args()) if self.is_mark("[") else found
+        args = self.type_args()
         if word.text not in self.types:
             near = did_you_mean(
                 word.text, [*_NAMED, *self.types, *(name for scope in self.type_vars for name in scope)]
             )
             self.fail(Q0205, f"no type is called {word.text!r}", word, near)
         return TypeCall(GlobalTypeVar(word.text), args)
+
+    def type_args(self) -> tuple[Any, ...]:
+        """`[int32, A]`, if it comes."""
+        if not self.accept("["):
+            return ()
+        if self.is_mark("]"):
+            self.fail(Q0202, "expected a type, got ']'")
+        return tuple(self.listed("]", self.type))
 
     # ---- attributes
 

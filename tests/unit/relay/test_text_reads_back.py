@@ -328,3 +328,77 @@ def test_deep_types_in_comments_are_no_fault() -> None:
 def test_element_types_that_have_no_text(dtype: str) -> None:
     for shape in ((2,), ()):
         _refused(_of_type(relay.TensorType(shape, dtype)), "Q0209", f"no element type {dtype}")
+
+
+GENERIC = """#[version = "0.0.5"]
+type L[A] { N, C(A, L[A]) }
+type Pair[A, B] { P(A, A, B), Left(A), Right(B) }
+def @last[A](%x: A, %y: A) -> A { %y }
+def @empty[A]() -> L[A] { N }
+def @length[A](%l: L[A]) -> int32 { match (%l) { N => 0, C(_, %t) => 1 + @length(%t) } }
+def @either[A, B](%e: Pair[A, B]) -> int32 { 1 }
+def @main(%p: Tensor[(2, 3), float32], %z: Tensor[(0, 3), float32]) {
+  EXPR
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("expr", "shown"),
+    [
+        ("@last[Tensor[(?, 3), float32]](%p, %z)", "@last[Tensor[(?, 3), float32]](%p, %z)"),
+        ("@last[Tensor[(?, 3), float32]](%p, %p)", "@last[Tensor[(?, 3), float32]](%p, %p)"),
+        ("@last(%p, %p)", "@last(%p, %p)"),
+        ("@last[Tensor[(2, 3), float32]](%p, %p)", "@last(%p, %p)"),
+        ("@length(@empty[int32]())", "@empty[int32]()"),
+        ("@length[int32](N)", "@length[int32](N"),
+        ("@length(N[int32])", "@length[int32](N"),
+        ("@length(C(1, N))", "@length(%1)"),
+        ("@length(C(N[bool], N))", "@length[L[bool]](%1)"),
+        ("@either(Left[int32, bool](1))", "@either[int32, bool](%1)"),
+        ("@either(P[Tensor[(?, 3), float32], int64](%p, %z, 1i64))", "P[Tensor[(?, 3), float32], int64](%p, %z"),
+        ("let %f = fn [A](%a: A) -> A { %a }; %f[int32](1)", "%f(1"),
+    ],
+)
+def test_type_arguments_are_written_where_the_arguments_do_not_say_them(expr: str, shown: str) -> None:
+    mod = relay.parse(GENERIC.replace("EXPR", expr))
+    text = relay.astext(mod)
+    assert shown in text, text
+    assert_structural_equal(relay.parse(text), mod)
+
+
+def test_type_arguments_without_inference_are_written() -> None:
+    call = relay.Call(relay.GlobalVar("f"), [relay.const(1)], type_args=[relay.scalar_type("int32")])
+    text = relay.astext(call)
+    assert "@f[int32](1)" in text
+    assert_structural_equal(relay.parse_expr(text), call)
+
+
+def test_folding_may_narrow_the_arguments_of_a_generic_call() -> None:
+    """The call has the type that it had; the text said nothing of it, and was refused with Q0301."""
+    empty, full = (f'arange({size}, 3, 1, dtype="int32")' for size in (3, 0))
+    rows = [f'take(ones(shape=[3, 2], dtype="float32"), {indices}, axis=0)' for indices in (empty, full)]
+    source = f"""#[version = "0.0.5"]
+def @last[A](%x: A, %y: A) -> A {{ %y }}
+def @main() {{ @last({", ".join(rows)}) }}"""
+    mod = relay.transform.FoldConstant()(relay.parse(source))
+    assert "@last[Tensor[(?, 2), float32]](" in relay.astext(mod)
+    _check(mod)
+
+
+@pytest.mark.parametrize(
+    ("expr", "code"),
+    [
+        ("@length[L](N)", "Q0306"),
+        ("@length[int32, bool](N)", "Q0302"),
+        ("@last[bool](1, 2)", "Q0301"),
+        ("@last[](1, 2)", "Q0202"),
+        ("@last[int32]", "Q0202"),
+        ("add[int32](1, 2)", "Q0202"),
+        ("N[Nothing]", "Q0205"),
+    ],
+)
+def test_wrong_type_arguments(expr: str, code: str) -> None:
+    with pytest.raises(HeddleError) as caught:
+        relay.parse(GENERIC.replace("EXPR", expr))
+    assert caught.value.code == code, str(caught.value)
