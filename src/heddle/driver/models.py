@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
-from heddle.support.codes import S0102
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
 from heddle.support.frozen import frozen
 from heddle.support.limits import current_limits, exceeded
-from heddle.support.reading import open_file
+from heddle.support.reading import open_file, reading
 from heddle.support.span import Source
 
 _STDIN = "<stdin>"
@@ -159,13 +158,11 @@ def _script_text(name: str, open_text: Callable[[], BinaryIO]) -> str:
     """The text of a file, which is closed. Raises: UsageError S0102, S0601 for a text that is too long."""
 
     most = current_limits().text_bytes
-    try:
+    with reading(name):
         with open_text() as file:
             data = file.read(most + 1)
         if len(data) <= most:
             return data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(S0102, f"cannot read {name}: {getattr(error, 'strerror', None) or error}") from error
     raise exceeded("text_bytes", f"{name} has more than {most} bytes")
 
 

@@ -81,6 +81,8 @@ class ExprParser(TypeParser):
                 word, (key, value) = self.word, self.attribute()
                 if key == word.text == "virtual_device":
                     key, value = RESULT_DEVICE, device_attribute(value)
+                if key in attrs:
+                    self.fail(Q0207, f"attribute {word.text} comes twice", word)
                 attrs[key] = value
             else:
                 params.append(self._parameter(scope, devices))

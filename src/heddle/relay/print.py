@@ -209,7 +209,7 @@ class RelayPrinter(TextValues):
         return f"{callee}({', '.join(items)})" + self.annotate(expr)
 
     def _type_args(self, expr: Call) -> str:
-        """The types that a generic callee is called with, as in `[int32]`, where the arguments do not say them:
+        """The types that a generic callee is called with, `[int32]`, where the arguments do not say them:
         some have more sizes or others, none has its type yet, or none names a variable. The program around a
         constructor says what its fields do not."""
         if not expr.ty_args or isinstance(expr.op, Op):
@@ -230,7 +230,7 @@ class RelayPrinter(TextValues):
         return callee.ty if isinstance(callee.ty, FuncType) else None
 
     def _unsaid(self, generic: FuncType, args: tuple[Any, ...], is_inner: bool = False) -> set[TypeVar]:
-        """The variables that no argument names. One that is a value of a data type names nothing unless its own
+        """The variables that no argument names. A value of a data type names nothing unless its own
         arguments say all of that type; in these, a constructor alone names nothing."""
         named: set[Any] = set()
         for param, arg in zip(generic.arg_types, args, strict=True):

@@ -46,8 +46,12 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 @contextmanager
 def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Inside, a file that the system cannot read or map is refused. Raises: UsageError S0102."""
+    """Inside, a file that the system cannot read or map, or that is no UTF-8 text where text is expected, and
+    what is no path are refused. Raises: UsageError S0102."""
     try:
+        if not isinstance(path, (str, os.PathLike)):
+            raise UsageError(S0102, f"expected a path, got {type(path).__name__}")
         yield
-    except OSError as error:
-        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {error.strerror or error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(S0102, f"cannot read {os.fspath(path)}: {why}") from error

@@ -211,6 +211,8 @@ def test_2_10_kinds() -> None:
     assert is_dynamic(relay.TensorType((relay.Any(),))) and not is_dynamic(relay.TensorType((2,)))
     ty = tvm.relay.transform.InferTypeLocal(relay.parse_expr("add(1f, 2f)"))
     assert type_text(ty) == "float32"
+    pair = relay.TupleWrapper(relay.Tuple([relay.const(1), relay.const(True)]), 2)
+    assert type_text(tvm.relay.transform.InferTypeLocal(pair)) == "(int32, bool)"
 
 
 def test_several_findings_at_once() -> None:

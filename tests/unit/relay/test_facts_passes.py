@@ -9,9 +9,11 @@ import pytest
 
 import heddle as tvm
 from heddle import relay
+from heddle.ir.module import IRModule
 from heddle.ir.structural import assert_structural_equal
 from heddle.relay import transform as passes
 from heddle.relay.placement import post_order
+from heddle.relay.transform import effects
 from heddle.support.diagnostics import HeddleError
 from tests.unit.relay.programs import floats, program, run
 
@@ -127,6 +129,15 @@ def test_8_to_a_normal_form() -> None:
     assert isinstance(alone, relay.Let) and alone.value.op.name == "exp"
 
 
+def test_conditions_and_matched_data_are_of_the_scope_around() -> None:
+    text = (
+        "type B { Z(int32) }"
+        " def @main(%x: int32) { if (%x < 3) { match (Z(%x)) { Z(%y) => %y } } else { 2 } }"
+    )
+    made = changed(passes.ToBasicBlockNormalForm(), text, np.int32(1))
+    assert not any(isinstance(node, relay.Let) for node in post_order(made["main"]))
+
+
 def test_8_to_basic_block_normal_form() -> None:
     text = f"def @main(%c: bool, {X}) {{ %0 = tanh(%x); %1 = exp(%0); if (%c) {{ %0 }} else {{ %0 * %1 }} }}"
     made = changed(passes.ToBasicBlockNormalForm(), text, np.bool_(False), floats(2, 3))
@@ -225,6 +236,18 @@ def test_8_dead_code_elimination() -> None:
         np.float32(1),
     )
     assert not any(isinstance(node, relay.Let) for node in post_order(once["main"]))
+
+
+def test_dead_code_looks_at_a_value_once_however_deep_lets_nest(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = []
+    monkeypatch.setattr(effects, "is_effect", lambda expr: looks.append(expr) or False)
+    x = relay.var("x", shape=())
+    value: Any = x
+    for number in range(200):
+        var = relay.var(f"v{number}")
+        value = relay.Let(var, value, var + x)
+    passes.DeadCodeElimination()(IRModule.from_expr(relay.Function([x], value)))
+    assert len(looks) <= 4 * 200  # was 40,000
 
 
 def test_8_eliminate_common_subexpr() -> None:

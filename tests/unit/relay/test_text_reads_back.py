@@ -356,7 +356,10 @@ def @main(%p: Tensor[(2, 3), float32], %z: Tensor[(0, 3), float32]) {
         ("@length(C(1, N))", "@length(%1)"),
         ("@length(C(N[bool], N))", "@length[L[bool]](%1)"),
         ("@either(Left[int32, bool](1))", "@either[int32, bool](%1)"),
-        ("@either(P[Tensor[(?, 3), float32], int64](%p, %z, 1i64))", "P[Tensor[(?, 3), float32], int64](%p, %z"),
+        (
+            "@either(P[Tensor[(?, 3), float32], int64](%p, %z, 1i64))",
+            "P[Tensor[(?, 3), float32], int64](%p, %z",
+        ),
         ("let %f = fn [A](%a: A) -> A { %a }; %f[int32](1)", "%f(1"),
     ],
 )
@@ -402,3 +405,10 @@ def test_wrong_type_arguments(expr: str, code: str) -> None:
     with pytest.raises(HeddleError) as caught:
         relay.parse(GENERIC.replace("EXPR", expr))
     assert caught.value.code == code, str(caught.value)
+
+
+@pytest.mark.parametrize("attrs", ["a=1, a=2", 'a=1, "a"=1'])
+def test_an_attribute_of_a_function_comes_once(attrs: str) -> None:
+    with pytest.raises(HeddleError, match="comes twice") as caught:
+        relay.parse(f'#[version = "0.0.5"]\ndef @main(%x: int32, {attrs}) -> int32 {{ %x }}')
+    assert caught.value.code == "Q0207"

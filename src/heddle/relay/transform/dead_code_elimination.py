@@ -10,7 +10,7 @@ from heddle.ir.module import IRModule
 from heddle.relay.nodes import Let
 from heddle.relay.placement import parts, post_order
 from heddle.relay.transform.copying import says_more, with_values
-from heddle.relay.transform.effects import has_effects
+from heddle.relay.transform.effects import Effects
 from heddle.relay.transform.rewriting import TypedPass, rewrite_nodes
 from heddle.support.frozen import frozen
 
@@ -41,19 +41,19 @@ class DeadCodeElimination(TypedPass):
             func = made
 
     def _once(self, func: Function) -> Function:
-        uses = _Uses(func)
+        uses, effects = _Uses(func), Effects()
         values: dict[Var, Any] = {}
         movable = _used_outside_functions(func) if self.inline_once else set()
 
         def drop(old: Any, new: Any) -> Any:
             if not isinstance(new, Let):
                 return new
-            is_pure = self.ignore_impurity or not has_effects(new.value)
+            is_pure = self.ignore_impurity or not effects.of(new.value)
             if uses.of(old.var) <= 0 and is_pure:
                 uses.leave_out(old)
                 return new.body
             is_once = old.var in movable and uses.of(old.var) == 1 and not says_more(old)
-            if is_once and not has_effects(new.value):
+            if is_once and not effects.of(new.value):
                 values[old.var] = new.value
                 return new.body
             return new

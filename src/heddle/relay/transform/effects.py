@@ -8,7 +8,7 @@ from heddle.ir.expr import Call, Function
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.relay.nodes import RefCreate, RefRead, RefWrite
-from heddle.relay.placement import parts, post_order
+from heddle.relay.placement import operands, post_order
 from heddle.relay.transform.rewriting import is_pure_operator
 
 
@@ -19,19 +19,32 @@ def is_effect(expr: Any) -> bool:
     return isinstance(expr, Call) and isinstance(expr.op, Op) and not is_pure_operator(expr.op)
 
 
-def has_effects(expr: Any) -> bool:
-    """Whether computing an expression may have effects. Calls of functions may, those of kernels apart;
-    functions that are made have none."""
-    todo, seen = [expr], set()
-    while todo:
-        node = todo.pop()
-        if id(node) in seen or isinstance(node, Function):
-            continue
-        seen.add(id(node))
+class Effects:
+    """Whether expressions have effects when they are computed; each is looked at once. Calls of functions may
+    have some, those of kernels apart; functions that are made have none."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Any, bool]] = {}
+        """By identity, with the expression, which so lives as long."""
+
+    def of(self, expr: Any) -> bool:
+        for node in post_order(expr, self._below):
+            if id(node) not in self._known:
+                self._known[id(node)] = (node, self._acts(node))
+        return self._known[id(expr)][1]
+
+    def _below(self, node: Any) -> list[Any]:
+        return [] if isinstance(node, Function) or id(node) in self._known else operands(node)
+
+    def _acts(self, node: Any) -> bool:
         if is_effect(node) or (isinstance(node, Call) and not _is_known(node.op)):
             return True
-        todo += [child for child, _ in parts(node)]
-    return False
+        return any(self._known[id(child)][1] for child in self._below(node))
+
+
+def has_effects(expr: Any) -> bool:
+    """Whether computing an expression may have effects."""
+    return Effects().of(expr)
 
 
 def _is_known(callee: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import Type
+from heddle.relay.builders import as_expr
 from heddle.relay.typed import infer_local, infer_module
 from heddle.support.frozen import frozen
 
@@ -30,4 +31,4 @@ class InferType(Pass):
 
 def InferTypeLocal(expr: Any) -> Type:
     """The type of an expression alone."""
-    return infer_local(expr)
+    return infer_local(as_expr(expr))

@@ -40,9 +40,8 @@ def crossing(root: Function) -> set[int]:
     for expr in post_order(root):
         if id(expr) not in placed.home:
             continue
-        here = placed.inner.get((id(expr), 0), placed.home[id(expr)])
         for child, number in parts(expr):
-            scope = here if number is None else placed.inner[id(expr), number]
+            scope = placed.scope_of(expr, number)
             if not is_atomic(child) and placed.home.get(id(child)) not in (None, scope):
                 found.add(id(child))
     return found

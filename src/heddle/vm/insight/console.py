@@ -14,9 +14,9 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 
-from heddle.support.codes import S0102
 from heddle.support.diagnostics import HeddleError, UsageError, did_you_mean
 from heddle.support.printable import printable_lines
+from heddle.support.reading import reading
 from heddle.vm.codes import V0505
 from heddle.vm.insight.debugger import Debugger, Stop
 from heddle.vm.insight.recording import Step
@@ -308,11 +308,8 @@ _MOVEMENTS = ("step", "next", "back", "reverse-next", "finish", "continue", "rev
 
 def read_script(path: Path) -> list[str]:
     """The lines of a file of commands. Raises: UsageError S0102 where it cannot be read."""
-    try:
+    with reading(path):
         return path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(S0102, f"cannot read {path}: {reason}") from error
 
 
 def split_commands(text: str) -> list[str]:

@@ -11,10 +11,9 @@ from heddle.runtime.artefact import Section
 from heddle.runtime.module import Module, register_loader
 from heddle.runtime.params import load_param_dict, save_param_dict
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.support.codes import S0102
 from heddle.support.diagnostics import TrapTypeError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
-from heddle.support.reading import read_bytes
+from heddle.support.reading import read_bytes, reading
 from heddle.vm.callables import UnknownFunctionError
 from heddle.vm.codes import V0301, V0303, V0309
 from heddle.vm.constants import LateConstant
@@ -177,12 +176,8 @@ class Executable(AnyExecutable):
     def load_late_bound_consts(self, path: str | os.PathLike[str]) -> None:
         """Put the tensors of a file in their places. Raises: UsageError S0102 for a file that cannot be read;
         FormatError F0106; as `load_late_bound_consts_from_map`."""
-        try:
+        with reading(path):
             data = read_bytes(path)
-        except (OSError, TypeError) as error:
-            raise UsageError(
-                S0102, f"cannot read {path}: {getattr(error, 'strerror', None) or error}"
-            ) from error
         self.load_late_bound_consts_from_map(load_param_dict(data))
 
     def load_late_bound_consts_from_map(self, map: Mapping[str, Any]) -> None:
