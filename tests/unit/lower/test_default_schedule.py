@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import heddle
+from heddle import relax
 from heddle.driver.cli.show import show_explanation
 from heddle.driver.explain import ExplainOptions, explain
 from heddle.driver.models import find_model
@@ -234,3 +236,25 @@ def test_a_reduction_of_more_axes_than_its_operand_has():
         y = np.zeros((), np.float32)
         run_primfunc(after, np.asarray(x, np.int64), y)
         assert y == wanted
+
+
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_a_product_over_one_term_at_most_has_a_rule(length):
+    """Its sum is as long as the smaller of a free size and 1; the rows of several axes are merged."""
+    mod = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("b", 1, 1, "d"), "float32"), w: R.Tensor(("d", "d"), "float32")):
+        with R.dataflow():
+            left = R.strided_slice(x, axes=[3], begin=[0], end=[1])
+            right = R.strided_slice(w, axes=[0], begin=[0], end=[1])
+            gv = R.matmul(left, right)
+            R.output(gv)
+        return gv
+""")
+    x = np.arange(2 * length, dtype="float32").reshape(2, 1, 1, length)
+    w = np.arange(length * length, dtype="float32").reshape(length, length)
+    machine = relax.VirtualMachine(heddle.compile(mod), heddle.cpu())
+    found = machine["main"](heddle.tensor(x), heddle.tensor(w)).numpy()
+    np.testing.assert_array_equal(found, x[..., :1] @ w[:1])

@@ -435,3 +435,39 @@ def test_a_block_that_its_loops_run_again_has_no_init_of_its_own():
     sch = Schedule(written("A: 5, 4; C: 5", body))
     with pytest.raises(ScheduleError, match="T0414"):
         sch.blockize(sch.get_loops("C")[0])
+
+
+SHORT_AXIS = """
+@I.ir_module
+class Module:
+    @T.prim_func
+    def main(a: T.handle, c: T.handle):
+        n = T.int64(is_size_var=True)
+        A = T.match_buffer(a, (n, T.min(n, MOST)), "float32")
+        C = T.match_buffer(c, (n, T.min(n, MOST)), "float32")
+        E = T.sblock_alloc_buffer((n, T.min(n, MOST)), "float32")
+        for i, j in T.grid(n, T.min(n, MOST)):
+            with T.sblock("E"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                E[vi, 0] = A[vi, vj] * 2.0
+        for i, j in T.grid(n, T.min(n, MOST)):
+            with T.sblock("C"):
+                vi, vj = T.axis.remap("SS", [i, j])
+                C[vi, vj] = E[vi, INDEX] + 1.0
+"""
+
+
+@pytest.mark.parametrize("index", ["0", "vj"])
+def test_an_axis_of_one_point_at_most_is_0_where_its_block_is_inlined(index):
+    """However its size is written: the axis of a size known to be 1 is 0 everywhere already."""
+    before = from_source(SHORT_AXIS.replace("MOST", "1").replace("INDEX", index))["main"]
+    sch = Schedule(before)
+    sch.compute_inline("E")
+    assert [block.name for block in sch.blocks()] == ["C"]
+    check(before, sch)
+
+
+def test_an_axis_of_two_points_must_be_in_the_index_of_an_inlined_block():
+    sch = Schedule(from_source(SHORT_AXIS.replace("MOST", "2").replace("INDEX", "0"))["main"])
+    with pytest.raises(ScheduleError, match="does not index its buffer by its axes"):
+        sch.compute_inline("E")

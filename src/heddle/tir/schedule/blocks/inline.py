@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from heddle.arith import Analyzer
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk_distinct
 from heddle.prim.intrinsics import is_prefetch
-from heddle.prim.nodes import PrimExpr, Var, is_const_int
+from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
+from heddle.prim.ops import less_equal
 from heddle.prim.substitute import free_vars, substitute
 from heddle.tir.analysis.access_region import with_access_regions
 from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers, walk_stmts
@@ -70,9 +72,11 @@ def compute_inline(func: PrimFunc, block_name: str) -> PrimFunc:
     _check_may_leave(func, place, find_block(func, root_block(func).name_hint))
     _check_sources_stay(func, place, store.buffer)
 
+    of_one_point = {axis: constant(0, axis.dtype) for axis in axes if axis not in pattern}
+
     def value_at(indices: tuple[PrimExpr, ...]) -> PrimExpr:
-        named = zip(pattern, indices, strict=True)
-        return substitute(store.value, {axis: index for axis, index in named if axis is not None})  # type: ignore[no-any-return]
+        named = {axis: index for axis, index in zip(pattern, indices, strict=True) if axis is not None}
+        return substitute(store.value, {**of_one_point, **named})  # type: ignore[no-any-return]
 
     func = replace_stmt(func, place.stmt, None)
     for realize in blocks_in(func.body):
@@ -199,24 +203,34 @@ def _check_temporary(func: PrimFunc, buffer: Buffer, block: SBlock) -> None:
 
 
 def _index_pattern(func: PrimFunc, block: SBlock, store: BufferStore, axes: list[Var]) -> list[Var | None]:
-    """For every dimension of the buffer, the axis that indexes it; None for a constant index into a
-    dimension of 1."""
+    """For every dimension of the buffer, the axis that indexes it; None for index 0 into a dimension of at
+    most 1."""
     pattern: list[Var | None] = []
     for index, dim in zip(store.indices, store.buffer.shape, strict=True):
         if isinstance(index, Var) and index in axes and index not in pattern:
             pattern.append(index)
-        elif is_const_int(index, 0) and is_const_int(dim, 1):
+        elif is_const_int(index, 0) and _is_one_at_most(dim):
             pattern.append(None)
         else:
             raise ScheduleError(
                 T0406, f"block {block.name_hint!r} does not index its buffer by its axes", func, block
             )
-    missing = [axis for axis in free_vars(store.value) if axis in axes and axis not in pattern]
+    used = free_vars(store.value)
+    missing = [
+        axis.var
+        for axis in block.iter_vars
+        if axis.var in used and axis.var not in pattern and not _is_one_at_most(axis.dom.extent)
+    ]
     if missing:
         raise ScheduleError(
             T0406, f"axis {missing[0].name!r} is not determined by the buffer's index", func, block
         )
     return pattern
+
+
+def _is_one_at_most(size: PrimExpr) -> bool:
+    """Whether a size that may be known only when the function runs is 0 or 1."""
+    return is_unit(size) or Analyzer().can_prove(less_equal(size, constant(1, size.dtype)))
 
 
 def drop_buffer(func: PrimFunc, buffer: Buffer) -> PrimFunc:
