@@ -99,14 +99,9 @@ class ExprParser(TypeParser):
         span = self.span_from(start)
         if any(each is not None for each in devices):
             attrs[PARAM_DEVICES] = tuple(devices)
+        is_pure = True
         return Function(
-            tuple(params),
-            body,
-            ret,
-            attrs=attrs_of(attrs),
-            type_params=type_params,
-            dialect="relay",
-            span=span,
+            tuple(params), body, ret, is_pure, attrs_of(attrs), type_params, dialect="relay", span=span
         )
 
     def _parameter(self, scope: dict[str, Var], devices: list[Any] | None = None) -> Var:
@@ -413,9 +408,8 @@ class ExprParser(TypeParser):
         if name == "_":
             return PatternWildcard(span=self.span_from(start))
         if name not in self.constructors:
-            self.fail(
-                Q0205, f"no constructor is called {name!r}", word, did_you_mean(name, self.constructors)
-            )
+            near = did_you_mean(name, self.constructors)
+            self.fail(Q0205, f"no constructor is called {name!r}", word, near)
         items = self.listed(")", lambda: self.pattern(scope)) if self.accept("(") else []
         return PatternConstructor(self.constructors[name], tuple(items), span=self.span_from(start))
 

@@ -229,7 +229,7 @@ class RelayPrinter(TextValues):
             return FuncType(callee.inputs, TupleType(()), True, variables) if variables is not None else None
         return callee.ty if isinstance(callee.ty, FuncType) else None
 
-    def _unsaid(self, generic: FuncType, args: tuple[Any, ...], is_inner: bool = False) -> set[TypeVar]:
+    def _unsaid(self, generic: FuncType, args: tuple[Any, ...], is_inner: bool = False) -> set[Any]:
         """The variables that no argument names. A value of a data type names nothing unless its own
         arguments say all of that type; in these, a constructor alone names nothing."""
         named: set[Any] = set()

@@ -28,6 +28,7 @@ class Effects:
         """By identity, with the expression, which so lives as long."""
 
     def of(self, expr: Any) -> bool:
+        """Whether computing an expression may have effects."""
         for node in post_order(expr, self._below):
             if id(node) not in self._known:
                 self._known[id(node)] = (node, self._acts(node))
