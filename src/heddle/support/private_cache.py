@@ -12,9 +12,10 @@ read.
 
 A file appears whole or not at all, and one that is damaged, of another key, or no ordinary file is as good
 as missing; so nothing waits for the disk (no fsync). Links are not followed, and nothing waits for a pipe.
-Above `limit_bytes` the files that were used least recently go, and parts that dead processes left. A file
-counts as whole pages of 4 KiB, so their number is bounded, too. Nothing lists the folder before it is full:
-each writer appends to `size` as many bytes as its file has pages. Processes may work on one folder at once.
+Above `limit_bytes` files that were used least recently go, and parts that dead processes left; of many files
+a random sample is looked at, so that nobody waits for long. A file counts as whole pages of 4 KiB, so their
+number is bounded, too. Nothing lists the folder before it is full: each writer appends to `size` as many
+bytes as its file has pages. Processes may work on one folder at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from __future__ import annotations
 import hmac
 import mmap
 import os
+import random
 import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -49,6 +51,8 @@ HEAD_BYTES = len(_MAGIC) + 32
 """Where in a file its content begins."""
 _KEPT_SHARE = 0.9
 """How full a cache is after the oldest files went."""
+_SAMPLE = 2048
+"""Of more than twice as many files, so many are looked at when some must go."""
 _GROUP_OR_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -246,23 +250,38 @@ class PrivateCache:
             is_known = os.fstat(descriptor).st_size > 0
             os.write(descriptor, bytes(_pages(added_bytes)))
             if not is_known or os.fstat(descriptor).st_size * PAGE_BYTES > self.limit_bytes:
+                pages = os.fstat(descriptor).st_size if is_known else None
                 os.ftruncate(descriptor, 0)  # whoever dies now leaves it unknown
-                os.ftruncate(descriptor, self._swept(folder))
+                os.ftruncate(descriptor, self._swept(folder, pages))
         finally:
             os.close(descriptor)
 
-    def _swept(self, folder: int) -> int:
-        """Remove dead parts and, above the limit, the files that were used least recently. The result is how
-        many pages the others have."""
+    def _swept(self, folder: int, pages: int | None) -> int:
+        """Remove dead parts and, above the limit, files that were used least recently. The result is how many
+        pages the others have; `pages` is that before, if it is known."""
         remove_dead_parts(self.folder, folder)
+        names = _names(folder)
+        if pages is not None and len(names) > 2 * _SAMPLE:
+            files = _files(folder, random.sample(names, _SAMPLE))
+            likely = sum(file.room_bytes for file in files) / _SAMPLE * len(names)
+            if likely > self.limit_bytes * _KEPT_SHARE:  # else files were replaced or removed
+                oldest = files[-(_SAMPLE // 4) :]
+                room = self._without_oldest(folder, oldest, pages * PAGE_BYTES)
+                if room <= self.limit_bytes:
+                    return room // PAGE_BYTES
         files = _files(folder)
         room = sum(file.room_bytes for file in files)
         if room > self.limit_bytes:
-            while files and room > self.limit_bytes * _KEPT_SHARE:
-                oldest = files.pop()
-                room -= oldest.room_bytes
-                _remove(folder, oldest.name)
+            room = self._without_oldest(folder, files, room)
         return room // PAGE_BYTES
+
+    def _without_oldest(self, folder: int, files: list[CachedFile], room: int) -> int:
+        """Remove files from the end until there is some room again. The result is how much is taken."""
+        while files and room > self.limit_bytes * _KEPT_SHARE:
+            oldest = files.pop()
+            room -= oldest.room_bytes
+            _remove(folder, oldest.name)
+        return room
 
 
 def user_cache() -> PrivateCache:
@@ -409,15 +428,19 @@ def _remove(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _files(folder: int) -> list[CachedFile]:
-    """What lies in the folder, apart from key, size and parts, those used last first."""
+def _names(folder: int) -> list[str]:
+    """What lies in the folder, apart from key, size and parts."""
+    return [
+        name for name in os.listdir(folder) if name not in (KEY_NAME, SIZE_NAME) and not name.startswith(".")
+    ]
+
+
+def _files(folder: int, names: Iterable[str] | None = None) -> list[CachedFile]:
+    """The files of these names, or all, those used last first."""
     found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.name in (KEY_NAME, SIZE_NAME) or entry.name.startswith("."):
-                continue
-            with suppress(OSError):
-                known = entry.stat(follow_symlinks=False)
-                if not stat.S_ISDIR(known.st_mode):
-                    found.append(CachedFile(entry.name, known.st_size, known.st_mtime))
+    for name in _names(folder) if names is None else names:
+        with suppress(OSError):
+            known = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            if not stat.S_ISDIR(known.st_mode):
+                found.append(CachedFile(name, known.st_size, known.st_mtime))
     return sorted(found, key=lambda file: (-file.used_s, file.name))

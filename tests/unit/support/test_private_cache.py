@@ -172,6 +172,59 @@ def test_least_recently_used_files_go(folder: Path) -> None:
     assert {file.name for file in fresh(folder).files()} == {"k0", "k8", "k7", "k6", "k5", "k4", "k3"}
 
 
+@pytest.fixture
+def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The names that the cache asks about, where 8 files are a sample."""
+    asked: list[Any] = []
+    ask = os.stat
+
+    def noted(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("dir_fd") is not None:
+            asked.append(path)
+        return ask(path, *args, **kwargs)
+
+    monkeypatch.setattr(private_cache, "_SAMPLE", 8)
+    monkeypatch.setattr(os, "stat", noted)
+    return asked
+
+
+def test_of_many_files_a_sample_is_looked_at_when_some_must_go(folder: Path, looked_at: list[Any]) -> None:
+    """It took minutes to remove a tenth of 300,000 files at once on a slow disk."""
+    limit, count = 200 * PAGE_BYTES, 200
+    for number in range(count):
+        fresh(folder, limit).write(f"k{number}", b"x")
+        os.utime(folder / f"k{number}", (number, number))
+    looked_at.clear()
+    for number in range(count, count + 30):
+        fresh(folder, limit).write(f"k{number}", b"x")
+        os.utime(folder / f"k{number}", (number, number))
+        names = {path.name for path in folder.glob("k[0-9]*")}
+        assert len(names) <= count and f"k{number}" in names
+        assert (folder / "size").stat().st_size == len(names)
+    assert 0 < len(looked_at) <= 8 * 30
+    assert all(f"k{number}" in names for number in range(count - 1, count + 30))
+
+
+def test_a_size_that_is_wrong_by_far_is_counted_anew(folder: Path, looked_at: list[Any]) -> None:
+    """Files that somebody removed, or wrote again, do not make others go."""
+    limit = 200 * PAGE_BYTES
+    for number in range(40):
+        fresh(folder, limit).write(f"k{number}", b"x")
+    os.truncate(folder / "size", 1000)
+    fresh(folder, limit).write("k40", b"x")
+    assert len(list(folder.glob("k[0-9]*"))) == (folder / "size").stat().st_size == 41
+
+
+def test_a_large_file_takes_the_place_of_many_small_ones(folder: Path, looked_at: list[Any]) -> None:
+    limit = 200 * PAGE_BYTES
+    for number in range(200):
+        fresh(folder, limit).write(f"k{number}", b"x")
+    fresh(folder, limit).write("large", bytes(100 * PAGE_BYTES))
+    files = fresh(folder, limit).files()
+    assert sum(file.room_bytes for file in files) <= limit and files[0].name == "large"
+    assert (folder / "size").stat().st_size * PAGE_BYTES == sum(file.room_bytes for file in files)
+
+
 def _is_too_large(size: Path) -> None:
     os.truncate(size, 1 << 40)
 
