@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,8 @@ from onnx import helper
 from heddle.codegen.pipeline import OPTIONAL_LOOP_PASSES
 from tests.fuzz.graphs import judge as judging
 from tests.fuzz.graphs import oracle
-from tests.fuzz.graphs.grow import MAX_WIDE_ELEMENTS, is_wide, make_graph
+from tests.fuzz.graphs.builder import Builder, Unfit
+from tests.fuzz.graphs.grow import MAX_WIDE_ELEMENTS, is_wide, make_graph, plan_of
 from tests.fuzz.graphs.judge import (
     OPTIONAL_PASSES,
     TARGETS,
@@ -421,3 +423,15 @@ def test_differences_name_the_first_element():
     assert "first at (1,)" in difference(np.asarray([1, 5, 3], np.float32), want, want)
     assert difference(want.astype(np.float64), want, want).startswith("dtype")
     assert difference(want[:2], want, want).startswith("shape")
+
+
+def test_which_elements_of_a_product_are_zero_is_not_asked_where_terms_cancel():
+    """Elsewhere 0.3 * 0.1 - 0.1 * 0.30000004 may be 0: the error is a part of the terms, not of the sum."""
+    b = Builder(plan_of(3), random.Random(0))
+    left = b.given([np.array([[0.3, -0.1]], "float32")] * b.num_samples, True)
+    factors = np.array([[0.1, 0.2], [0.30000004, 0.4]], "float32")
+    cancelling = b.given([factors[:, :1]] * b.num_samples, True)
+    other = b.given([factors[:, 1:]] * b.num_samples, True)
+    b.node("NonZero", [b.node("MatMul", [left, other])])
+    with pytest.raises(Unfit, match="rounding decides a step"):
+        b.node("NonZero", [b.node("MatMul", [left, cancelling])])

@@ -71,6 +71,10 @@ _ABOVE = np.nextafter(_THIRD, np.float32(1))
         ("Floor", (np.float32(2) - np.float32(2**-20), 0.5, 0.1), True),
         ("Floor", (1.5, 0.5, 0.1), False),
         ("Neg", (_THIRD, _ABOVE, 0.1), False),
+        ("NonZero", (1e-8, 0.5, 0.1), True),
+        ("NonZero", (0.0, 0.5, 0.1), False),
+        ("Sign", (-1e-8, 0.5, 0.1), True),
+        ("Sign", (-0.25, 0.0, 0.1), False),
     ],
 )
 def test_nodes_are_refused_where_rounding_decides_what_they_choose(op, items, decides):

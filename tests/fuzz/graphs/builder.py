@@ -35,6 +35,11 @@ MOST_DIMS = 8
 MAX_CANCELLED = 50
 """Sizes of many terms over their sum: beyond it a peer's error, some units of all terms, may show."""
 # fmt: off
+LINEAR = frozenset((
+    "AveragePool", "Conv", "ConvTranspose", "CumSum", "Einsum", "Gemm", "GlobalAveragePool", "MatMul",
+    "ReduceMean", "ReduceSum",
+))
+"""Operators that add up terms: their errors are units of the terms' sizes, however small the sum is."""
 EXACT = frozenset((
     "Identity", "Reshape", "Transpose", "Concat", "Split", "Slice", "Gather", "GatherElements", "GatherND",
     "Squeeze", "Unsqueeze", "Flatten", "Tile", "Expand", "Pad", "Where", "Relu", "Neg", "Abs", "Floor",
@@ -276,7 +281,8 @@ class Builder:
             else:
                 again = clean[-1]
             coarsest = coarsest_inside(node, [table[name].clean[s] for name in wanted])
-            noisy.append([self._with_noise(node.op_type, item, coarsest) for item in again])
+            sizes = self._sizes_of_terms(node, {name: table[name].clean[s] for name in wanted})
+            noisy.append([self._with_noise(node.op_type, item, coarsest, sizes) for item in again])
         made = []
         for index, name in enumerate(item for item in node.output if item):
             value = Value(name, [row[index] for row in clean], [row[index] for row in noisy])
@@ -294,16 +300,25 @@ class Builder:
         if decides_a_step(node, clean, noisy, made, lambda given: evaluate(node, given, self.opset)):
             raise Unfit("rounding decides a step")
 
-    def _with_noise(self, op: str, item: Any, coarsest: float) -> Any:
-        """The value as rounding elsewhere could have left it: by units of the element and of the largest.
-        A body may have rounded to units of `coarsest` what it gives in a finer type."""
+    def _sizes_of_terms(self, node: NodeProto, given: dict[str, Any]) -> Any:
+        """For each element of a sum, how large its terms are together; 0 for all else."""
+        if node.op_type not in LINEAR:
+            return 0.0
+        sizes = {name: np.abs(item) if item.dtype in FLOATS else item for name, item in given.items()}
+        return np.abs(evaluate(node, sizes, self.opset)[0].astype(np.float64))
+
+    def _with_noise(self, op: str, item: Any, coarsest: float, sizes: Any) -> Any:
+        """The value as rounding elsewhere could have left it: by units of the element, of the largest and of
+        `sizes`, those of terms. A body may have rounded to units of `coarsest` what it gives in a finer
+        type."""
         if isinstance(item, list) or item.dtype not in FLOATS or op in EXACT or not item.size:
             return item
         unit = max(EPSILON[item.dtype.name], coarsest) * self.root.noise.uniform(-2, 2, item.shape)
         wide = item.astype(np.float64)
         with np.errstate(all="ignore"):
             largest = np.abs(wide[np.isfinite(wide)]).max(initial=0)
-            return np.asarray(wide + unit * (np.abs(wide) + 0.1 * largest)).astype(item.dtype)
+            terms = np.where(np.isfinite(sizes), sizes, 0.0)
+            return np.asarray(wide + unit * (np.abs(wide) + 0.1 * largest + terms)).astype(item.dtype)
 
     def _check(self, value: Value) -> None:
         for mine, other in zip(value.clean, value.noisy, strict=True):

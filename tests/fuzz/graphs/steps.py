@@ -14,6 +14,8 @@ STEPS = ("QuantizeLinear", "Cast", "Round", "Floor", "Ceil")
 """Operators that round their first input."""
 PICKS = ("Hardmax", "Sign", "TopK", "Unique")
 """Operators on floats that choose among elements, or tell only which they are."""
+ZEROS = ("Cast", "NonZero", "Sign")
+"""Operators that tell 0 from all else, `Cast` where it is to bool."""
 MANY_UNITS = 16
 """How many units of the element an error of a node's input may have, where the node makes a step of it."""
 MOVES = (-8, -3, -1, 3, 8)
@@ -28,6 +30,9 @@ def decides_a_step(
     """Whether errors of inputs could take what the node made, `made`, over a step. `clean` and `noisy` are
     its inputs by name, `run` evaluates it on others."""
     first = next(iter(clean), None)
+    tells_zeros = node.op_type in ZEROS and (node.op_type != "Cast" or made[0].dtype == bool)
+    if first is not None and tells_zeros and _is_float(clean[first]) and _may_vanish(first, clean, noisy):
+        return True
     if node.op_type in STEPS:
         return first is not None and _is_float(clean[first]) and _rounds(first, clean, noisy, made, run)
     moving = {name for name, given in clean.items() if _is_float(given) and given is not noisy[name]}
@@ -36,8 +41,10 @@ def decides_a_step(
         return False
     if node.op_type == "Unique" and _has_nearly_equal(clean[node.input[0]]):
         return True
-    if node.op_type == "Equal" and _are_nearly_equal(*(clean[name] for name in node.input)):
-        return True
+    if node.op_type == "Equal":
+        error = max(_largest_error(name, clean, noisy) for name in node.input)
+        if _are_nearly_equal(*(clean[name] for name in node.input), error):
+            return True
     with np.errstate(all="ignore"):
         return any(
             not _picks_the_same(node, made, run({**clean, **_moved(clean, noisy, moving, times)}))
@@ -97,15 +104,29 @@ def _moved(clean: Mapping[str, Any], noisy: Mapping[str, Any], names: set[str], 
     return moved
 
 
+def _largest_error(name: str, clean: Mapping[str, Any], noisy: Mapping[str, Any]) -> float:
+    """How far elements of an input may be from what they are."""
+    with np.errstate(all="ignore"):
+        drawn = np.abs(noisy[name].astype(np.float64) - clean[name].astype(np.float64))
+    return float(MANY_UNITS * drawn[np.isfinite(drawn)].max(initial=0))
+
+
+def _may_vanish(name: str, clean: Mapping[str, Any], noisy: Mapping[str, Any]) -> bool:
+    """Whether an element that is not 0 may be 0 elsewhere: a sum that almost cancels."""
+    sizes = np.abs(clean[name].astype(np.float64))
+    return bool(((sizes > 0) & (sizes < _largest_error(name, clean, noisy))).any())
+
+
 def _has_nearly_equal(given: Any) -> bool:
     """Whether two elements are apart by a few units only: elsewhere they may be equal."""
     ordered = np.unique(given)
     return _are_nearly_equal(ordered[1:], ordered[:-1])
 
 
-def _are_nearly_equal(a: Any, b: Any) -> bool:
+def _are_nearly_equal(a: Any, b: Any, error: float = 0.0) -> bool:
+    """Whether two elements differ, by a few units or by less than `error`."""
     x, y = a.astype(np.float64), b.astype(np.float64)
-    units = MANY_UNITS * EPSILON[a.dtype.name] * np.maximum(np.abs(x), np.abs(y))
+    units = np.maximum(error, MANY_UNITS * EPSILON[a.dtype.name] * np.maximum(np.abs(x), np.abs(y)))
     with np.errstate(invalid="ignore"):
         return bool(((x != y) & (np.abs(x - y) < units)).any())
 
