@@ -3,6 +3,8 @@ of Heddle."""
 
 from __future__ import annotations
 
+import errno
+import mmap
 import os
 import resource
 import select
@@ -19,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import heddle
 from heddle import relax
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.frontend.onnx import from_onnx
 from heddle.runtime.module import load_module
 from heddle.runtime.native import llvm
@@ -244,6 +247,26 @@ def test_too_little_memory_is_the_systems_fault(mebibytes: int) -> None:
     assert done.returncode != 70
 
 
+@pytest.mark.parametrize("error", [SystemError("error return without exception set"), ValueError("odd")])
+def test_what_fails_where_there_is_no_room_is_a_lack_of_memory(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own compiler raises ValueError then, and functions in C raise nothing."""
+
+    def command() -> int:
+        raise error
+
+    assert guarded(command) == ExitCode.INTERNAL
+    assert "error[D0501]" in capsys.readouterr().err
+
+    def refused(*_: Any) -> Any:
+        raise OSError(errno.ENOMEM, "no room")
+
+    monkeypatch.setattr(mmap, "mmap", refused)
+    assert guarded(command) == ExitCode.BAD_INPUT
+    assert capsys.readouterr().err == f"error[S0701]: there is no memory: {error}\n"
+
+
 def test_a_library_that_cannot_be_loaded_is_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> Any:
         raise OSError(f"{name}: failed to map\nsegment")
@@ -337,6 +360,7 @@ import numpy as np
 import heddle
 from heddle import relax
 from heddle.driver.cli.interrupt import end_on_interrupt
+from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.frontend.onnx import from_onnx
 from onnx import helper
 info = helper.make_tensor_value_info

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import mmap
 import os
 import sys
 import traceback
@@ -27,6 +28,9 @@ from heddle.support.diagnostics import Diagnostic, HeddleError, InternalError
 from heddle.support.limits import limits, parse_limits
 from heddle.support.printable import printable_lines
 from heddle.support.settings import traceback_wanted
+
+_LITTLE_BYTES = 64 << 20
+"""Where there is no room for so much, Python itself fails in ways that no error of memory tells."""
 
 
 class ExitCode(IntEnum):
@@ -67,7 +71,7 @@ def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = N
         return ExitCode.BAD_INPUT
     except Exception as error:  # the last place where a bug can become a report that names it
         if _is_of_memory(error):
-            report(Diagnostic(S0701, f"there is no memory: {error}").render())
+            report(Diagnostic(S0701, f"there is no memory: {error or type(error).__name__}").render())
             return ExitCode.BAD_INPUT
         help = "this is a fault of Heddle; HEDDLE_TRACEBACK=1 shows where"
         report(Diagnostic(D0501, f"{type(error).__name__}: {error}", help=help).render())
@@ -75,12 +79,19 @@ def guarded(command: Callable[[], int], changed_limits: Sequence[str] | None = N
 
 
 def _is_of_memory(error: Exception) -> bool:
-    """Whether an exception stands for a MemoryError: Python has no lock or thread to give, or `ctypes` met
-    one while it took arguments."""
+    """Whether an exception stands for a MemoryError: Python has no lock or thread to give, `ctypes` met one
+    while it took arguments, or there is hardly any memory: then Python's own compiler raises ValueError,
+    and functions in C fail without a word (SystemError)."""
     text = str(error)
-    if isinstance(error, RuntimeError):
-        return text in ("can't allocate lock", "can't start new thread")
-    return isinstance(error, ctypes.ArgumentError) and ": MemoryError" in text
+    if isinstance(error, RuntimeError) and text in ("can't allocate lock", "can't start new thread"):
+        return True
+    if isinstance(error, ctypes.ArgumentError) and ": MemoryError" in text:
+        return True
+    try:
+        mmap.mmap(-1, _LITTLE_BYTES).close()
+    except (OSError, MemoryError):
+        return True
+    return False
 
 
 def _report_import(error: ImportError) -> int:
