@@ -111,6 +111,12 @@ class NodeContext:
             self.fail(N0301, f"the rank of input {index} is not known")
         return found
 
+    def require_rank(self, index: int, *ranks: int) -> None:
+        """Refuse an input of other numbers of dimensions. Raises: ImportModelError N0106."""
+        if self.ndim(index) not in ranks:
+            some = " or ".join(map(str, ranks))
+            self.malformed(f"input {index} must have {some} dimensions, got {self.ndim(index)}")
+
     def dims(self, index: int) -> tuple[PrimExpr, ...]:
         """The dimensions of an input. Raises: N0301 where they are not known."""
         return self.dims_of(self.tensor(index))
@@ -153,6 +159,16 @@ class NodeContext:
         if found.size != 1:
             self.malformed(f"{what} must have one element, got {found.size}")
         return found.reshape(-1)[0].item()
+
+    def first(self, index: int) -> Any:
+        """The first element of a constant input as a Python number; None where it is not constant. Raises:
+        ImportModelError N0106 where there is none."""
+        stored = self.array(index)
+        if stored is None:
+            return None
+        if not stored.size:
+            self.malformed(f"input {index} must be a number, got no elements")
+        return stored.reshape(-1)[0].item()
 
     def shape_values(self, index: int, sizes: bool = True, count: int | None = None) -> tuple[PrimExpr, ...]:
         """The elements of an integer input of rank 1 or 0 as scalar expressions.

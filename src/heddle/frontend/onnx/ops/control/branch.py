@@ -37,9 +37,9 @@ def branch(ctx: NodeContext) -> Result:
     for graph in graphs:
         if len(graph.output) != ctx.num_outputs:
             ctx.malformed(f"a branch gives {len(graph.output)} values, and the node {ctx.num_outputs}")
-    known = ctx.array(0)
+    known = ctx.first(0)
     if known is not None:
-        graph = graphs[0] if bool(known.reshape(-1)[0]) else graphs[1]
+        graph = graphs[0] if known else graphs[1]
         return ctx.importer.inlined(ctx.node, partial(_in_place, ctx, graph))
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))

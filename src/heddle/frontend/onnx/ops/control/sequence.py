@@ -101,6 +101,7 @@ def split_to_sequence(ctx: NodeContext) -> Result:
     if not ctx.has(1):
         sizes, drop = [1] * total, not ctx.flag("keepdims", True)
     else:
+        ctx.require_rank(1, 0, 1)
         step = int(given.reshape(-1)[0]) if given.size else 1
         if step < 1 and given.ndim == 0:
             ctx.malformed(f"parts of {step}")

@@ -312,13 +312,9 @@ def clip_6(ctx: NodeContext) -> Result:
 def clip(ctx: NodeContext) -> Result:
     """A missing bound does not bind. Bounds that are known only when the model runs become minimum and
     maximum."""
-    low, high = (ctx.array(index) if ctx.has(index) else None for index in (1, 2))
+    low, high = (ctx.first(index) if ctx.has(index) else None for index in (1, 2))
     if all(known is not None or not ctx.has(index) for index, known in ((1, low), (2, high))):
-        return _clip(
-            ctx,
-            None if low is None else low.reshape(-1)[0].item(),
-            None if high is None else high.reshape(-1)[0].item(),
-        )
+        return _clip(ctx, low, high)
     made = ctx.tensor(0)
     if ctx.has(1):
         made = ctx.call("maximum", made, ctx.tensor(1))

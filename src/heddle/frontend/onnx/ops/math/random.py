@@ -69,6 +69,7 @@ def random_like(ctx: NodeContext) -> Result:
 @converts("Multinomial", since=7)
 def multinomial(ctx: NodeContext) -> Result:
     """For each draw the first class whose running probability exceeds it. Inputs are logarithms."""
+    ctx.require_rank(0, 2)
     rows, classes = ctx.dims(0)
     count = ctx.attr("sample_size", 1)
     chances = ctx.call("nn.softmax", ctx.astype(ctx.tensor(0), "float32"), axis=1)
@@ -83,9 +84,9 @@ def dropout(ctx: NodeContext) -> Result:
     """At inference the input itself and a mask of ones; in training a share `ratio` of elements is 0, and the
     others grow to make up for it. The mode may be known only when the model runs: then the ratio is 0
     outside of training."""
-    mode = ctx.array(2) if ctx.has(2) else np.asarray(False)
-    ratio = ctx.array(1) if ctx.has(1) else np.asarray(0.5)
-    if mode is not None and (not mode.reshape(-1)[0] or (ratio is not None and not ratio.reshape(-1)[0])):
+    mode = ctx.first(2) if ctx.has(2) else False
+    ratio = ctx.first(1) if ctx.has(1) else 0.5
+    if mode is not None and (not mode or (ratio is not None and not ratio)):
         if not ctx.has_output(1):
             return ctx.value(0)
         return ctx.value(0), ctx.call("full", ctx.dims(0), ctx.const(True, "bool"), dtype="bool")

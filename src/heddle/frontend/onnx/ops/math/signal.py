@@ -86,8 +86,15 @@ def _number(ctx: NodeContext, size: PrimExpr, dtype: str) -> Expr:
 
 @converts("STFT")
 def stft(ctx: NodeContext) -> Result:
-    """(batch, samples, parts) → (batch, frames, frequencies, 2). Inputs: signal, step, window, length."""
-    batch, samples, parts = ctx.dims(0)
+    """(batch, samples, parts) → (batch, frames, frequencies, 2). Inputs: signal, step, window, length.
+
+    PyTorch writes real signals without the last axis, and ONNX Runtime takes them.
+    """
+    ctx.require_rank(0, 2, 3)
+    if ctx.has(2):
+        ctx.require_rank(2, 1)
+    signal = ctx.tensor(0) if ctx.ndim(0) == 3 else ctx.call("expand_dims", ctx.tensor(0), axis=(2,))
+    batch, samples, parts = ctx.dims_of(signal)
     step = _length(ctx, 1, samples)
     if not ctx.has(2) and not ctx.has(3):
         ctx.malformed("neither a window nor the length of a frame is given")
@@ -98,7 +105,7 @@ def stft(ctx: NodeContext) -> Result:
     begin = ctx.call("multiply", ctx.call("arange", 0, frames, 1, dtype="int64"), ctx.size(step))
     within = ctx.call("arange", 0, length, 1, dtype="int64")
     rows = ctx.call(
-        "take", ctx.tensor(0), ctx.call("add", ctx.call("expand_dims", begin, axis=(1,)), within), axis=1
+        "take", signal, ctx.call("add", ctx.call("expand_dims", begin, axis=(1,)), within), axis=1
     )
     if ctx.has(2):
         window = ctx.cast_shape(ctx.astype(ctx.tensor(2), ctx.dtype(0)), (length,))

@@ -8,6 +8,7 @@ import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.ml.label_encoder import place_of
+from heddle.frontend.onnx.ops.tensor.shape import product
 from heddle.frontend.onnx.registry import ML, converts
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr
@@ -29,10 +30,7 @@ def array_feature_extractor(ctx: NodeContext) -> Result:
         x = ctx.call("expand_dims", x, axis=(0,))
     columns = ctx.tensor(1)
     if ctx.ndim(1) != 1:
-        total = ctx.dims(1)[0]
-        for dim in ctx.dims(1)[1:]:
-            total = total * dim
-        columns = ctx.reshape(columns, (total,))
+        columns = ctx.reshape(columns, (product(ctx.dims(1)),))
     return ctx.call("take", x, columns, axis=-1)
 
 

@@ -157,6 +157,8 @@ def _hardmax(ctx: NodeContext, x: Expr, axis: int) -> Expr:
     """One at the first of the greatest elements of each row. An empty row has none: where one may be empty, a
     column after the last stands in for it, which no other row takes."""
     dims = ctx.dims_of(x)
+    if not dims:
+        return ctx.reshape(_hardmax(ctx, ctx.reshape(x, (1,)), 0), ())
     size, rows = dims[axis], x
     if isinstance(size, IntImm):
         if not size.value:

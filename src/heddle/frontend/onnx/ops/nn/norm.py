@@ -104,6 +104,9 @@ def instance_norm(ctx: NodeContext) -> Result:
 def group_norm(ctx: NodeContext) -> Result:
     """One scale and bias for each channel: their number, where it is known, is that of the channels."""
     dims = ctx.dims(0)
+    if len(dims) < 2:
+        ctx.malformed(f"data of {len(dims)} dimensions: expected a batch and channels")
+    ctx.require_rank(1, 1)
     channels = ctx.importer.common_dim((dims[1], *ctx.dims(1)))
     return ctx.call(
         "nn.group_norm",

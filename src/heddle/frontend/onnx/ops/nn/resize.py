@@ -103,7 +103,8 @@ def _grown(ctx: NodeContext, dim: PrimExpr, scale: float) -> PrimExpr:
 def _by_run_time_scales(ctx: NodeContext, index: int) -> dict[int, Target]:
     dims = ctx.dims(0)
     axes = _all_axes(ctx)
-    given = ctx.of_length(index, len(axes))
+    ctx.require_rank(index, 0, 1)
+    given = ctx.of_length(index, len(axes)) if ctx.ndim(index) else ctx.reshape(ctx.tensor(index), (1,))
     _axes(ctx, int(ctx.dims_of(given)[0]), "scales")  # type: ignore[call-overload]
     scales = ctx.astype(given, "float32")
     own = [ctx.astype(ctx.size(dims[axis]), "float32") for axis in axes]

@@ -118,6 +118,10 @@ def deform_conv(ctx: NodeContext) -> Result:
     """A convolution whose every tap has an offset of its own. The image is read at the taps' positions, and
     what is read is multiplied with the weights. Inputs: data, weights, offsets, bias, mask."""
     x, weight = ctx.tensor(0), ctx.tensor(1)
+    if ctx.ndim(0) < 3:
+        ctx.malformed(f"data of {ctx.ndim(0)} dimensions: expected a batch, channels and an image")
+    for index in (1, 2, *([4] if ctx.has(4) else [])):
+        ctx.require_rank(index, ctx.ndim(0))
     batch, channels, *spatial = ctx.dims(0)
     ndim, group, parts = len(spatial), ctx.attr("group", 1), ctx.attr("offset_group", 1)
     kernel = [ctx.static_dim(1, 2 + k, "the size of the kernel") for k in range(ndim)]

@@ -53,7 +53,9 @@ def constant_of_shape(ctx: NodeContext) -> Result:
     fill = ctx.attr("value", np.zeros(1, np.float32))
     if fill.size != 1:
         ctx.malformed(f"value must have one element, got {fill.size}")
+    ctx.require_rank(0, 0, 1)
     dtype, shape = ctx.node.tensor_dtypes.get("value") or fill.dtype.name, ctx.array(0)
+    shape = shape if shape is None else shape.reshape(-1)
     if shape is not None and (shape < 0).any():
         ctx.malformed(f"a tensor of shape {shape.tolist()}")
     if shape is not None and math.prod(shape.tolist()) <= MAX_FILL:

@@ -123,9 +123,9 @@ def tensor_scatter(ctx: NodeContext) -> Result:
 @converts("OneHot")
 def one_hot(ctx: NodeContext) -> Result:
     """`values` holds the off and the on value; indices outside of the depth give rows of the off value."""
-    stored = ctx.array(1)
+    stored = ctx.first(1)
     depth = (
-        IntImm(DataType("int64"), int(stored.reshape(-1)[0]))
+        IntImm(DataType("int64"), int(stored))
         if stored is not None
         else ctx.importer.named_dims([_integer(ctx, 1)], "depth")[0]
     )

@@ -18,12 +18,14 @@ def compress(ctx: NodeContext) -> Result:
 
     What a condition has beyond the axis does not matter, as in ONNX Runtime.
     """
+    ctx.require_rank(1, 0, 1)
     x, condition = ctx.tensor(0), ctx.tensor(1)
+    condition = condition if ctx.ndim(1) else ctx.reshape(condition, (1,))
     axis = ctx.attr("axis", None)
     if axis is None:
         x, axis = ctx.call("flatten", x) if ctx.ndim(0) else ctx.reshape(x, (1,)), 0
     axis = ctx.axis(axis, ctx.type_of(x).ndim)
-    size, length = ctx.dims_of(x)[axis], ctx.dims(1)[0]
+    size, length = ctx.dims_of(x)[axis], ctx.dims_of(condition)[0]
     if not (isinstance(size, IntImm) and isinstance(length, IntImm) and int(length) <= int(size)):
         end = ctx.importer.simplify(ops.minimum(length, size))
         condition = slice_of(ctx, condition, [0], [constant(0, "int64")], [end], [1])

@@ -68,6 +68,17 @@ def _zip(function: Callable[..., PrimExpr], arrays: list[Array]) -> Array:
     return object_array([function(*row) for row in rows], shaped[0].shape)
 
 
+def _mapped(
+    ctx: NodeContext, function: Callable[..., PrimExpr], arrays: list[Array], dtype: str | None = None
+) -> Value | None:
+    """A scalar function of contents; None where they do not broadcast, which the operator refuses."""
+    try:
+        made = _zip(function, arrays)
+    except ValueError:
+        return None
+    return result(ctx, made, dtype)
+
+
 # ---- elementwise
 
 
@@ -271,7 +282,7 @@ def compare(ctx: NodeContext) -> Value | None:
                 return constant(False, "bool")
         return function(a, b)
 
-    return result(ctx, _zip(decide, known), "bool")
+    return _mapped(ctx, decide, known, "bool")
 
 
 @symbolic("Not")
@@ -286,7 +297,7 @@ def logic(ctx: NodeContext) -> Value | None:
     """And and Or of conditions about sizes."""
     known = contents(ctx)
     function = ops.logical_and if ctx.node.op_type == "And" else ops.logical_or
-    return None if known is None else result(ctx, _zip(function, known))
+    return None if known is None else _mapped(ctx, function, known)
 
 
 @symbolic("Where")
@@ -295,7 +306,7 @@ def where(ctx: NodeContext) -> Value | None:
     known = contents(ctx)
     if known is None or DataType(ctx.dtype(1)).is_float:
         return None
-    return result(ctx, _zip(ops.select, known), ctx.dtype(1))
+    return _mapped(ctx, ops.select, known, ctx.dtype(1))
 
 
 # ---- shapes of shapes
