@@ -70,6 +70,7 @@ class GraphImporter:
         self.dim_names = NameSupply()
         self.scope = Scope()
         self.params: Parameters | None = None
+        self.is_straight = False
         self.unpacked_bytes = 0  # of constants that take fewer bits in the model
         self.turns = 1  # of all loops around what is imported, as far as the model states them
         self._made: ChainMap[Any, tuple[Any, Any]] = ChainMap()

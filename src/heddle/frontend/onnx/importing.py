@@ -31,6 +31,8 @@ class Importing(Protocol):
     dim_names: NameSupply
     scope: Scope
     params: Parameters | None
+    is_straight: bool
+    """Whether the main graph is imported as one block without branches."""
     unpacked_bytes: int
     turns: int
     model: LoadedModel

@@ -18,7 +18,7 @@ from heddle.frontend.onnx.inputs import InputTypes, input_kind, sanitized
 from heddle.frontend.onnx.model_size import model_size
 from heddle.frontend.onnx.part import given_inputs
 from heddle.frontend.onnx.proto import LoadedModel, check_text, read_model
-from heddle.frontend.onnx.scope import Parameters
+from heddle.frontend.onnx.scope import NotStraight, Parameters
 from heddle.frontend.onnx.values import TextKind, Value, tensor_value
 from heddle.graph.block_builder import BlockBuilder
 from heddle.ir.expr import Expr, Var
@@ -64,24 +64,31 @@ def from_onnx(
         functions.model_opsets[""] = opset
     size = model_size(loaded, functions)
     check_model(loaded, functions)
-    builder = BlockBuilder()
-    importer = GraphImporter(loaded, builder, functions)
-    types = InputTypes(shape_dict, dtype_dict, importer.dim_names)
-    graph = loaded.proto.graph
-    inputs = given_inputs(graph)
-    params = types.params(inputs, sanitize_input_names)
-    if keep_params_in_input:
-        importer.params = Parameters()
-    bind_inputs(importer, types, inputs, params)
-    with at(ModelSpan(loaded.name, graph.name, "graph")):
-        return _main(importer, params, size.is_straight)
+
+    def imported(is_straight: bool) -> IRModule:
+        importer = GraphImporter(loaded, BlockBuilder(), functions)
+        importer.is_straight = is_straight
+        types = InputTypes(shape_dict, dtype_dict, importer.dim_names)
+        graph = loaded.proto.graph
+        inputs = given_inputs(graph)
+        params = types.params(inputs, sanitize_input_names)
+        if keep_params_in_input:
+            importer.params = Parameters()
+        bind_inputs(importer, types, inputs, params)
+        with at(ModelSpan(loaded.name, graph.name, "graph")):
+            return _main(importer, params)
+
+    try:
+        return imported(size.is_straight)
+    except NotStraight:
+        return imported(is_straight=False)
 
 
-def _main(importer: GraphImporter, inputs: list[Var], is_straight: bool) -> IRModule:
+def _main(importer: GraphImporter, inputs: list[Var]) -> IRModule:
     """The module with the function `main`, whose parameters are `inputs` and the kept initializers."""
     builder = importer.builder
     with builder.function("main", inputs, {"num_input": len(inputs)}):
-        if is_straight:
+        if importer.is_straight:
             with builder.dataflow():
                 results = [builder.emit_output(expr, name) for name, expr in _outputs(importer)]
         else:

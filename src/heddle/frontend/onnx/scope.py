@@ -36,6 +36,12 @@ class Parameters:
 
 Finish = Callable[[list[Value]], list[Value]]
 """What follows a graph, made of its outputs."""
+Run = Callable[[Finish | None], list[Value]]
+"""Imports a branch; gives its outputs, or what follows them."""
+
+
+class NotStraight(Exception):
+    """A graph without control flow of its own branches nevertheless: it is imported anew."""
 
 
 class RanksDiffer(Exception):

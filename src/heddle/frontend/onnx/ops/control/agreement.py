@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from onnx import GraphProto
-
 from heddle.frontend.onnx.context import NodeContext
 from heddle.frontend.onnx.order import used_names
 from heddle.frontend.onnx.proto import Node, subgraphs
-from heddle.frontend.onnx.scope import RanksDiffer
+from heddle.frontend.onnx.scope import RanksDiffer, Run
 from heddle.frontend.onnx.values import Value
 from heddle.graph.infer import type_of
 from heddle.graph.types import TensorType
@@ -47,12 +45,12 @@ class ImpossibleBranch:
 
 
 def first_agreement(
-    ctx: NodeContext, graphs: Sequence[GraphProto], rest: Sequence[Node], outputs: Sequence[str]
+    ctx: NodeContext, runs: Sequence[Run], rest: Sequence[Node], outputs: Sequence[str]
 ) -> Agreement | ImpossibleBranch | None:
     """Where ranks agree again behind the two branches; None where they do nowhere, or where the nodes can
     follow neither branch."""
     for num_nodes in _tries(len(rest)):
-        first, second = (_tried(ctx, graph, rest[:num_nodes]) for graph in graphs)
+        first, second = (_tried(ctx, run, rest[:num_nodes]) for run in runs)
         if first.is_impossible != second.is_impossible:
             return ImpossibleBranch(is_then=first.is_impossible)
         if first.is_impossible:
@@ -92,7 +90,7 @@ class _Trial:
             self.ranks[name] = rank if self.ranks.get(name, rank) == rank else ANY_RANK
 
 
-def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial:
+def _tried(ctx: NodeContext, run: Run, nodes: Sequence[Node]) -> _Trial:
     importer, trial = ctx.importer, _Trial()
 
     def follow(values: list[Value]) -> list[Value]:
@@ -115,7 +113,7 @@ def _tried(ctx: NodeContext, graph: GraphProto, nodes: Sequence[Node]) -> _Trial
         return []
 
     with importer.dropped():
-        importer.run_graph(graph, importer.going_on(ctx.node, (), (), follow))
+        run(importer.going_on(ctx.node, (), (), follow))
     return trial
 
 

@@ -17,7 +17,7 @@ from heddle.frontend.onnx.ops.control.agreement import (
 )
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.scope import Finish, RanksDiffer
+from heddle.frontend.onnx.scope import Finish, RanksDiffer, Run
 from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
@@ -43,9 +43,10 @@ def branch(ctx: NodeContext) -> Result:
         return ctx.importer.inlined(ctx.node, partial(_in_place, ctx, graph))
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
-    (first, values), (second, others) = (branch_sequence(ctx, graph) for graph in graphs)
+    runs = (partial(ctx.importer.run_graph, graphs[0]), partial(ctx.importer.run_graph, graphs[1]))
+    (first, values), (second, others) = (branch_sequence(ctx, run) for run in runs)
     if any(a.rank != b.rank or a.rank == ANY_RANK for a, b in zip(values, others, strict=True)):
-        raise RanksDiffer(ctx.node, partial(_with_rest, ctx, graphs, condition))
+        raise RanksDiffer(ctx.node, partial(with_rest, ctx, runs, condition))
     return _joined(ctx, condition, (first, second), (values, others), before)
 
 
@@ -68,42 +69,46 @@ def _joined(
     return [_result(ctx, part, a, b, visible) for part, a, b in zip(parts, *outcomes, strict=True)]
 
 
-def _with_rest(
+def with_rest(
     ctx: NodeContext,
-    graphs: tuple[GraphProto, GraphProto],
+    runs: tuple[Run, Run],
     condition: Expr,
     rest: Sequence[Node],
     outputs: Sequence[str],
     finish: Finish | None,
+    needs_then: bool = True,
 ) -> list[Value]:
     """Branches that give other ranks, each with the nodes behind it: up to the first place where what is used
     later has the same ranks again, or to the end of the graph.
 
     Where these nodes cannot follow one of the branches, the model never takes it. That is checked when it
-    runs."""
+    runs; unless `needs_then` the second branch stands in for the first."""
     importer, before = ctx.importer, ctx.importer.visible_dims()
-    ends = first_agreement(ctx, graphs, rest, outputs)
+    ends = first_agreement(ctx, runs, rest, outputs)
     if isinstance(ends, ImpossibleBranch):
-        _require(ctx, condition, not ends.is_then)
+        if needs_then or not ends.is_then:
+            _require(ctx, condition, not ends.is_then)
         follow = importer.going_on(ctx.node, rest, outputs, finish)
-        return _in_place(ctx, graphs[int(ends.is_then)], follow)
+        with importer.nested_names():
+            return runs[int(ends.is_then)](follow)
     if ends is None:
         follow = importer.going_on(ctx.node, rest, outputs, finish)
-        return _both(ctx, condition, graphs, follow, before)
+        return both(ctx, condition, runs, follow, before)
     follow = importer.going_on(ctx.node, rest[: ends.num_nodes], ends.live, None)
-    for name, value in zip(ends.live, _both(ctx, condition, graphs, follow, before), strict=True):
+    for name, value in zip(ends.live, both(ctx, condition, runs, follow, before), strict=True):
         importer.bind(name, value)
     return importer.run_nodes(rest[ends.num_nodes :], outputs, finish)
 
 
-def _both(
+def both(
     ctx: NodeContext,
     condition: Expr,
-    graphs: tuple[GraphProto, GraphProto],
-    follow: Finish,
+    runs: tuple[Run, Run],
+    follow: Finish | None,
     visible: frozenset[PrimVar],
 ) -> list[Value]:
-    (first, values), (second, others) = (branch_sequence(ctx, graph, follow) for graph in graphs)
+    """An If of two branches, each with what follows it; `visible` are the dimensions known before."""
+    (first, values), (second, others) = (branch_sequence(ctx, run, follow) for run in runs)
     return _joined(ctx, condition, (first, second), (values, others), visible)
 
 
@@ -139,12 +144,12 @@ def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
 
 
 def branch_sequence(
-    ctx: NodeContext, graph: GraphProto, finish: Finish | None = None
+    ctx: NodeContext, run: Run, finish: Finish | None = None
 ) -> tuple[SeqExpr, list[_Outcome]]:
-    """A subgraph without inputs, and what follows it, as a sequence that gives one value or a tuple, and what
+    """A branch, and what follows it, as a sequence that gives one value or a tuple, and what
     its values are."""
     with ctx.importer.branch(), ctx.builder.seq_scope() as scope:
-        values = ctx.importer.run_graph(graph, finish)
+        values = run(finish)
         results = [ctx.importer.tensor_of(value) for value in values]
         outcomes = [_outcome(ctx, value, expr) for value, expr in zip(values, results, strict=True)]
         body = results[0] if len(results) == 1 else ctx.builder.leaf(Tuple(tuple(results)))

@@ -12,6 +12,7 @@ from heddle.frontend.onnx.ops.tensor import (
     shape,
     shape_math,
     slicing,
+    squeeze,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "shape",
     "shape_math",
     "slicing",
+    "squeeze",
 ]

@@ -143,43 +143,6 @@ def flatten(ctx: NodeContext) -> Result:
     return ctx.reshape(ctx.tensor(0), (product(dims[:axis]), product(dims[axis:])))
 
 
-@converts("Squeeze", since=1)
-def squeeze_1(ctx: NodeContext) -> Result:
-    """Squeeze before version 13: axes are an attribute."""
-    return _squeezed(ctx, ctx.attr("axes", None))
-
-
-@converts("Squeeze", since=13)
-def squeeze(ctx: NodeContext) -> Result:
-    """Squeeze: axes are an input, which may be known at run time only."""
-    if not ctx.has(1):
-        return _squeezed(ctx, None)
-    axes = known_axes(ctx, 1, ctx.ndim(0))
-    return _squeezed_at_run_time(ctx) if axes is None else _squeezed(ctx, axes)
-
-
-def _squeezed_at_run_time(ctx: NodeContext) -> Expr:
-    dims = ctx.dims(0)
-    axes = run_time_axes(ctx, 1, len(dims))
-    ctx.require_equal([(_ONE, dim) for dim in axes.split(dims)[1]], "squeezed_sizes")
-    return ctx.reshape(ctx.tensor(0), ctx.importer.named_dims(axes.without(dims), "kept"))
-
-
-def _squeezed(ctx: NodeContext, axes: Sequence[int] | None) -> Expr:
-    dims = ctx.dims(0)
-    if axes is None:
-        found = [axis for axis, dim in enumerate(dims) if is_const_int(dim, 1)]
-    else:
-        found = ctx.axes(axes, len(dims))
-        wrong = [axis for axis in found if isinstance(dims[axis], IntImm) and not is_const_int(dims[axis], 1)]
-        if wrong:
-            ctx.malformed(f"axis {wrong[0]} has the dimension {dims[wrong[0]]}, not 1")
-    if not found:
-        return ctx.tensor(0)
-    ones = [_ONE if axis in found else dim for axis, dim in enumerate(dims)]
-    return ctx.call("squeeze", ctx.cast_shape(ctx.tensor(0), ones), axis=tuple(found))
-
-
 @converts("Unsqueeze", since=1)
 def unsqueeze_1(ctx: NodeContext) -> Result:
     """Before operator set 11 the standard wants axes that are not negative. Negative ones count from the end
