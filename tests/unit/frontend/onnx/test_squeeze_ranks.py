@@ -75,6 +75,20 @@ def test_an_axis_that_what_follows_needs_stays(mode: str) -> None:
         )
 
 
+def test_two_after_another_whose_axes_what_follows_needs() -> None:
+    """As in the body of AffineGrid: a batch of one keeps its axis in both."""
+    body = (
+        "a = Squeeze(x) b = Squeeze(z) p, q = Split<axis=1>(a) r, s = Split<axis=1>(b) "
+        "t = Add(p, r) y = Mul(t, q)"
+    )
+    made = model(body, "float[n, 1, 2] x, float[n, 1, 2] z", 13)
+    machine = relax.VirtualMachine(heddle.compile(from_onnx(made)), heddle.cpu())
+    for count in (1, 3):
+        x, z = values(count, 1, 2), values(count, 1, 2)
+        (p, q), (r, _) = (np.split(item[:, 0], 2, 1) for item in (x, z))
+        np.testing.assert_allclose(machine["main"](x, z).numpy(), (p + r) * q, rtol=1e-5)
+
+
 INSIDE = {
     "a function": (
         "y = own.drop(x)",

@@ -26,6 +26,8 @@ from heddle.ir.expr import Expr, If, Tuple, TupleGetItem
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.substitute import free_vars
+from heddle.support.codes import S0601
+from heddle.support.diagnostics import ImportModelError
 from heddle.support.frozen import frozen
 
 
@@ -93,6 +95,9 @@ def with_rest(
             return runs[int(ends.is_then)](follow)
     if ends is None:
         follow = importer.going_on(ctx.node, rest, outputs, finish)
+        if not needs_then and not is_possible(ctx, runs[0], follow):
+            with importer.nested_names():
+                return runs[1](follow)
         return both(ctx, condition, runs, follow, before)
     follow = importer.going_on(ctx.node, rest[: ends.num_nodes], ends.live, None)
     for name, value in zip(ends.live, both(ctx, condition, runs, follow, before), strict=True):
@@ -110,6 +115,18 @@ def both(
     """An If of two branches, each with what follows it; `visible` are the dimensions known before."""
     (first, values), (second, others) = (branch_sequence(ctx, run, follow) for run in runs)
     return _joined(ctx, condition, (first, second), (values, others), visible)
+
+
+def is_possible(ctx: NodeContext, run: Run, finish: Finish | None) -> bool:
+    """Whether a branch can be imported with what follows it."""
+    try:
+        with ctx.importer.dropped():
+            run(finish)
+    except ImportModelError as error:
+        if any(item.code == S0601 for item in error.diagnostics):
+            raise
+        return False
+    return True
 
 
 def _require(ctx: NodeContext, condition: Expr, value: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from heddle.frontend.onnx.context import NodeContext, Result
-from heddle.frontend.onnx.ops.control.branch import both, scalar_bool, with_rest
+from heddle.frontend.onnx.ops.control.branch import both, is_possible, scalar_bool, with_rest
 from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import converts
 from heddle.frontend.onnx.scope import Finish, NotStraight, RanksDiffer, Run
@@ -19,8 +19,6 @@ from heddle.frontend.onnx.values import Value, tensor_value
 from heddle.ir.expr import Expr
 from heddle.prim import ops
 from heddle.prim.nodes import IntImm, PrimExpr, constant, is_const_int
-from heddle.support.codes import S0601
-from heddle.support.diagnostics import ImportModelError
 
 _ONE = constant(1, "int64")
 
@@ -101,7 +99,7 @@ def _decided(
         return values if finish is None else finish(values)
     axis, *others = open_axes
     first, second = _branches(ctx, others, is_one, axis)
-    if not _is_possible(ctx, first, finish):
+    if not is_possible(ctx, first, finish):
         return second(finish)
     visible = ctx.importer.visible_dims()
     return both(ctx, _is_one(ctx, ctx.dims(0)[axis]), (first, second), finish, visible)
@@ -114,15 +112,3 @@ def _branches(
         partial(_decided, ctx, open_axes, {**is_one, axis: True}),
         partial(_decided, ctx, open_axes, {**is_one, axis: False}),
     )
-
-
-def _is_possible(ctx: NodeContext, run: Run, finish: Finish | None) -> bool:
-    """Whether what follows can be imported behind a branch."""
-    try:
-        with ctx.importer.dropped():
-            run(finish)
-    except ImportModelError as error:
-        if any(item.code == S0601 for item in error.diagnostics):
-            raise
-        return False
-    return True
