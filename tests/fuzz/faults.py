@@ -34,7 +34,7 @@ from heddle.runtime.module import load_module
 from heddle.runtime.signature import make_keys, sign_file, verify_file
 from heddle.runtime.tensor_cache import dump_tensor_cache, load_tensor_cache
 from heddle.script import from_source
-from heddle.support.private_cache import KEY_NAME, PrivateCache
+from heddle.support.private_cache import KEY_NAME, PAGE_BYTES, PrivateCache
 from heddle.vm.relax import VirtualMachine
 from tests.fuzz.interposed import Action, Calls, Ended, Fault, Interposer, is_interposed, numbers, start
 
@@ -166,7 +166,7 @@ def _fill_cache(folder: Path) -> None:
 
 
 def _use_cache(folder: Path) -> None:
-    cache = PrivateCache(folder / "cache", 3500)
+    cache = PrivateCache(folder / "cache", 3 * PAGE_BYTES)
     for name in "abcd":
         cache.write(name, name.encode() * 1000)
         found = cache.read(name)
