@@ -39,22 +39,21 @@ def branch(ctx: NodeContext) -> Result:
     for graph in graphs:
         if len(graph.output) != ctx.num_outputs:
             ctx.malformed(f"a branch gives {len(graph.output)} values, and the node {ctx.num_outputs}")
+    runs = (partial(ctx.importer.run_graph, graphs[0]), partial(ctx.importer.run_graph, graphs[1]))
     known = ctx.first(0)
     if known is not None:
-        graph = graphs[0] if known else graphs[1]
-        return ctx.importer.inlined(ctx.node, partial(_in_place, ctx, graph))
+        return ctx.importer.inlined(ctx.node, partial(_in_place, ctx, runs[0] if known else runs[1]))
     before = ctx.importer.visible_dims()
     condition = scalar_bool(ctx, ctx.tensor(0))
-    runs = (partial(ctx.importer.run_graph, graphs[0]), partial(ctx.importer.run_graph, graphs[1]))
     (first, values), (second, others) = (branch_sequence(ctx, run) for run in runs)
     if any(a.rank != b.rank or a.rank == ANY_RANK for a, b in zip(values, others, strict=True)):
         raise RanksDiffer(ctx.node, partial(with_rest, ctx, runs, condition))
     return _joined(ctx, condition, (first, second), (values, others), before)
 
 
-def _in_place(ctx: NodeContext, graph: GraphProto, finish: Finish | None) -> list[Value]:
+def _in_place(ctx: NodeContext, run: Run, finish: Finish | None) -> list[Value]:
     with ctx.importer.nested_names():
-        return ctx.importer.run_graph(graph, finish)
+        return run(finish)
 
 
 def _joined(
@@ -91,13 +90,11 @@ def with_rest(
         if needs_then or not ends.is_then:
             _require(ctx, condition, not ends.is_then)
         follow = importer.going_on(ctx.node, rest, outputs, finish)
-        with importer.nested_names():
-            return runs[int(ends.is_then)](follow)
+        return _in_place(ctx, runs[int(ends.is_then)], follow)
     if ends is None:
         follow = importer.going_on(ctx.node, rest, outputs, finish)
         if not needs_then and not is_possible(ctx, runs[0], follow):
-            with importer.nested_names():
-                return runs[1](follow)
+            return _in_place(ctx, runs[1], follow)
         return both(ctx, condition, runs, follow, before)
     follow = importer.going_on(ctx.node, rest[: ends.num_nodes], ends.live, None)
     for name, value in zip(ends.live, both(ctx, condition, runs, follow, before), strict=True):
@@ -163,8 +160,7 @@ def scalar_bool(ctx: NodeContext, condition: Expr) -> Expr:
 def branch_sequence(
     ctx: NodeContext, run: Run, finish: Finish | None = None
 ) -> tuple[SeqExpr, list[_Outcome]]:
-    """A branch, and what follows it, as a sequence that gives one value or a tuple, and what
-    its values are."""
+    """A branch and what follows it, as a sequence of one value or a tuple, and what its values are."""
     with ctx.importer.branch(), ctx.builder.seq_scope() as scope:
         values = run(finish)
         results = [ctx.importer.tensor_of(value) for value in values]

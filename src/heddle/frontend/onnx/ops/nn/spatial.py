@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from heddle.frontend.onnx.context import NodeContext, Result
+from heddle.frontend.onnx.ops.tensor.shape import product
 from heddle.frontend.onnx.registry import converts
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
@@ -69,8 +70,8 @@ def max_unpool(ctx: NodeContext) -> Result:
         (dim - 1) * strides[k] - (pads[k] + pads[k + ndim]) + kernel[k] for k, dim in enumerate(dims[2:])
     ]
     shape = ctx.importer.named_dims([*dims[:2], *whole], "size")
-    flat = ctx.call("zeros", (_product(shape),), dtype=ctx.dtype(0))
-    count = _product(dims)
+    flat = ctx.call("zeros", (product(shape),), dtype=ctx.dtype(0))
+    count = product(dims)
     placed = ctx.call(
         "scatter_elements",
         flat,
@@ -89,13 +90,6 @@ def _grown(ctx: NodeContext, x: Expr, shape: tuple[PrimExpr, ...], target: tuple
     behind = ctx.importer.named_dims([want - have for want, have in zip(target, shape, strict=True)], "pad")
     widths = tuple(width for after in behind for width in (constant(0, "int64"), after))
     return ctx.call("dynamic_pad", x, ctx.const(0, ctx.dtype(0)), ShapeExpr(widths))
-
-
-def _product(dims: tuple[PrimExpr, ...]) -> PrimExpr:
-    total = dims[0]
-    for dim in dims[1:]:
-        total = total * dim
-    return total
 
 
 @converts("AffineGrid", since=20)
@@ -126,7 +120,7 @@ def deform_conv(ctx: NodeContext) -> Result:
     ndim, group, parts = len(spatial), ctx.attr("group", 1), ctx.attr("offset_group", 1)
     kernel = [ctx.static_dim(1, 2 + k, "the size of the kernel") for k in range(ndim)]
     taps, outputs = math.prod(kernel), ctx.dims(2)[2:]
-    rows, number = _product(tuple(outputs)), ctx.importer.simplify(batch * parts)
+    rows, number = product(outputs), ctx.importer.simplify(batch * parts)
     own = ctx.importer.simplify(ops.floordiv(channels, parts))
     offsets = ctx.reshape(ctx.astype(ctx.tensor(2), "float32"), (number, taps, ndim, *outputs))
     grid = _deformed_grid(ctx, offsets, spatial, kernel)
