@@ -104,6 +104,7 @@ def soak_recursive(calls: int, engines: Sequence[str] = tuple(recursive.ENGINES)
     made = [recursive.ENGINES[name]() for name in engines]
     rng, found, books = np.random.default_rng(seed), Soak(), allocator_for(cpu()).books
     warm_up = min(WARM_UP_CALLS, calls // 2)
+    gc.collect()  # what others left in cycles would be given back in the middle of a call
     lent = books.bytes_in_use
     for number in range(calls):
         arrays = recursive.inputs(rng)

@@ -27,6 +27,7 @@ from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.along_rows import FEW_ROWS, AlongRows, size_of_few_rows
+from heddle.tir.schedule.rules.attention import size_of_one_query
 from heddle.tir.schedule.rules.cpu import CPU_RULES
 from heddle.tir.schedule.rules.one_column import either, size_of_rows, turns_for_each_row, with_one_column
 from heddle.tir.schedule.rules.one_row import size_of_one_row
@@ -107,9 +108,10 @@ class ApplyDefaultSchedule(FunctionPass):
         return self._with_form_for_one(func, size, made, failed)
 
     def _for_one_row(self, func: PrimFunc, made: PrimFunc, failed: list[str]) -> PrimFunc:
-        """The scheduled function; where it is a product of any number of rows, with loops of their own for
-        one."""
-        size = size_of_one_row(func)
+        """The scheduled function; where it is a product or attention of any number of rows, with loops of
+        their own for one."""
+        found = size_of_one_row(func)
+        size = size_of_one_query(func) if found is None else found
         return made if size is None else self._with_form_for_one(func, size, made, failed)
 
     def _with_form_for_one(self, func: PrimFunc, size: Var, made: PrimFunc, failed: list[str]) -> PrimFunc:

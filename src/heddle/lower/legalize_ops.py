@@ -16,13 +16,14 @@ from heddle.graph.infer import Inference, type_of
 from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.types import UNKNOWN_NDIM, ShapeExpr, ShapeType, TensorType
 from heddle.graph.vdevices import common_device, on_device, tensor_types
-from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, Var
+from heddle.ir.expr import Call, Expr, Function, GlobalVar, Tuple, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op_def import DISPATCHES, OpDef, op_def
 from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.lower.codes import L0102
+from heddle.lower.equal_sizes import EqualSizes
 from heddle.lower.lowering_memo import LoweringMemo, memo_key
 from heddle.lower.normal_form import GRAPHS
 from heddle.prim.nodes import PrimExpr, SizeVar
@@ -68,6 +69,12 @@ class _Legalizer(BindingRewriter):
         self._known: dict[Var, Var] = {}
         self.operators: dict[GlobalVar, str] = {}
         self._memo = LoweringMemo()
+        self._sizes = EqualSizes()
+
+    def run(self, func: Function) -> Function:
+        for param in func.params:
+            self._sizes.of_type(type_of(param))
+        return super().run(func)
 
     def rewrite(self, var: Var, value: Expr) -> Expr | None:
         record = op_def(value.op) if isinstance(value, Call) else None
@@ -86,7 +93,8 @@ class _Legalizer(BindingRewriter):
             return self.run_inner(var, lambda: decompose(self, call))
         made = self._lowered(record, call)
         device = common_device(call.args, call.span) or next(iter(tensor_types(var.ty)), TensorType()).vdevice
-        return replace(made, ty_args=tuple(on_device(ty, device) for ty in made.ty_args))
+        types = tuple(on_device(self._sizes.of_type(ty), device) for ty in made.ty_args)
+        return replace(made, ty_args=types)
 
     def _lowered(self, record: OpDef, call: Call) -> Call:
         assert record.lower is not None
@@ -121,6 +129,8 @@ class _Legalizer(BindingRewriter):
             fields = tuple(self._with_shape(item) for item in arg.fields)
             return arg if all(a is b for a, b in zip(fields, arg.fields, strict=True)) else Tuple(fields)
         ty = type_of(arg)
+        if isinstance(arg, ShapeExpr):
+            return self._sizes.of_shape(arg)
         if isinstance(ty, ShapeType) and isinstance(arg, Var):
             return ShapeExpr(self._values(arg, ty), span=arg.span)
         if not isinstance(ty, TensorType) or ty.dims is not None:

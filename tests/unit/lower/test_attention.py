@@ -32,7 +32,7 @@ class Module:
         with R.dataflow():
             scores = R.matmul(q, k)
             scaled = R.multiply(scores, R.const(0.25, "{dtype}"))
-            masked = R.add(scaled, mask)
+            masked = {masked}
             weights = R.nn.softmax(masked, axis={axis})
             joined = R.matmul(weights, v)
             {last}
@@ -46,10 +46,15 @@ FIT = {
     "mask": '("b", 1, "s", "t")',
     "dtype": "float32",
     "axis": -1,
+    "masked": "R.add(scaled, mask)",
     "last": "out = R.permute_dims(joined, axes=[0, 2, 1, 3])",
     "also": "",
     "result": "out",
 }
+
+
+HIDDEN = "R.where(R.less(mask, R.const(0.0, 'float32')), R.const(-1e9, 'float32'), scaled)"
+"""Scores that a decoder may not look at."""
 
 
 def module(**changes: Any) -> IRModule:
@@ -73,10 +78,10 @@ def run(mod: IRModule, given: list[Any]) -> Any:
     return VirtualMachine(heddle.compile(mod), heddle.cpu())["main"](*given).numpy()
 
 
-def attention(q: Any, k: Any, v: Any, mask: Any) -> Any:
+def attention(q: Any, k: Any, v: Any, mask: Any, hides: bool = False) -> Any:
     """In float64, with heads behind rows."""
     q, k, v, mask = (x.astype("float64") for x in (q, k, v, mask))
-    scores = q @ k * 0.25 + mask
+    scores = np.where(mask < 0, -1e9, q @ k * 0.25) if hides else q @ k * 0.25 + mask
     weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
     return (weights / weights.sum(axis=-1, keepdims=True) @ v).transpose(0, 2, 1, 3)
 
@@ -94,6 +99,7 @@ SIZES = [
     (1, 49, 65),
     (2, 97, 130),
     (1, 1, 200),
+    (2, 1, 37),
     (3, 17, 1),
     (1, 0, 4),
     (0, 3, 4),
@@ -140,6 +146,77 @@ def test_threads_change_no_bit():
         found.append(machine["main"](*given).numpy())
     np.testing.assert_array_equal(found[1], found[0])
     np.testing.assert_array_equal(found[2], found[0])
+
+
+HIDDEN_SIZES = [
+    (s, t, size)
+    for s in (1, 5, 48, 64, 84, 100, 126, 128, 384)
+    for t, size in ((1, 32), (65, 64), (448, 80), (128, 20))
+]
+"""Rows in one group or many, which fill their tiles and groups or do not, for tiles of 14, 8 and 6."""
+
+
+@pytest.mark.parametrize(("s", "t", "size"), [*HIDDEN_SIZES, ('"s"', 64, 64), (128, '"t"', 64)], ids=str)
+def test_scores_that_are_hidden_keep_its_rule(s, t, size):
+    """What reads products under a condition asks that they are made at all of its points."""
+    shapes = {"q": (2, 3, s, size), "k": (2, 3, size, t), "v": (2, 3, t, size), "mask": (2, 1, s, t)}
+    texts = {name: str(shape).replace("'", "") for name, shape in shapes.items()}
+    made = kernels(module(**texts, masked=HIDDEN))
+    assert {name: func.attrs["schedule_rule"] for name, func in made.items()} == {
+        "less": "Elementwise",
+        "fused_matmul_multiply_where_softmax_matmul_permute_dims": "Attention",
+    }
+
+
+@pytest.mark.parametrize(("s", "t", "size"), [(64, 65, 80), (128, 7, 64), (84, 30, 64), (100, 41, 20)])
+def test_hidden_scores_are_right(s, t, size):
+    mod = module(q=(2, 3, s, size), k=(2, 3, size, t), v=(2, 3, t, size), mask=(2, 1, s, t), masked=HIDDEN)
+    given = arrays(2, s, t, "float32", size, size)
+    np.testing.assert_allclose(run(mod, given), attention(*given, hides=True), rtol=2e-5, atol=2e-6)
+
+
+def test_one_row_has_loops_of_its_own():
+    """A tile of rows would compute the only one again and again."""
+    (func,) = kernels(module()).values()
+    assert func.attrs["tir.any_columns"] == 1
+    (itself,) = kernels(
+        module(k='("b", 3, 20, "s")', v='("b", 3, "s", 24)', mask='("b", 1, "s", "s")')
+    ).values()
+    assert "tir.any_columns" not in itself.attrs
+
+
+GROWN = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        q: R.Tensor(("b", 3, "s", 20), "float32"),
+        k: R.Tensor(("b", 3, 20, "past"), "float32"), k_new: R.Tensor(("b", 3, 20, "s"), "float32"),
+        v: R.Tensor(("b", 3, "past", 24), "float32"), v_new: R.Tensor(("b", 3, "s", 24), "float32"),
+        mask: R.Tensor(("b", 1, "s", "s + past"), "float32")
+    ) -> R.Any:
+        with R.dataflow():
+            keys = R.concat((k, k_new), axis=3)
+            values = R.concat((v, v_new), axis=2)
+            scores = R.multiply(R.matmul(q, keys), R.const(0.25, "float32"))
+            weights = R.nn.softmax(R.add(scores, mask), axis=-1)
+            out = R.permute_dims(R.matmul(weights, values), axes=[0, 2, 1, 3])
+            R.output(out)
+        return out
+"""
+
+
+def test_sums_of_sizes_in_another_order_are_one_shape():
+    """Keys of `past + s` columns and a mask of `s + past`, as decoders with a cache are exported."""
+    mod = from_source(GROWN)
+    rules = [func.attrs.get("schedule_rule") for func in kernels(mod).values()]
+    assert rules.count("Attention") == 1 and len(rules) == 3
+    machine = VirtualMachine(heddle.compile(mod), heddle.cpu())
+    for s, past in ((1, 0), (1, 70), (5, 3), (50, 9)):
+        q, k, v, mask = arrays(2, s, s + past)
+        given = (q, k[..., :past], k[..., past:], v[:, :, :past], v[:, :, past:], mask)
+        found = machine["main"](*map(np.ascontiguousarray, given)).numpy()
+        np.testing.assert_allclose(found, attention(q, k, v, mask), rtol=2e-5, atol=2e-6)
 
 
 APART = {

@@ -12,7 +12,8 @@
             epilogue on the tile
 
 Scores exist for one group of rows at a time, in a buffer that stays in the second-level cache and grows with
-the number of keys, not with its square. The last row is computed again where rows do not fill a tile.
+the number of keys, not with its square. The last row is computed again where rows do not fill a tile. One
+row, as a decoder has that makes a token at a time, has loops of its own where the number of rows is free.
 """
 
 from __future__ import annotations
@@ -27,7 +28,6 @@ from heddle.target import Target
 from heddle.tir.analysis.blocks import plain_nests
 from heddle.tir.analysis.op_pattern import is_contraction
 from heddle.tir.nodes import BufferStore, IterType, PrimFunc, SBlock
-from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.contraction import packed_copy, pad_edges
 from heddle.tir.schedule.rules.register_tile import Axes, Tile, choose_tile, classify, operands
 from heddle.tir.schedule.rules.row_pass import pass_over_row, reread
@@ -90,7 +90,23 @@ def _batched(block: SBlock) -> Axes | None:
     return axes if in_order and any(outer in used for outer in axes.outer) else None
 
 
+def size_of_one_query(func: PrimFunc) -> Var | None:
+    """The free size that alone says how many rows attention has; None where a function is something else, or
+    where keys or values have this size, too."""
+    sch = Schedule(func)
+    blocks = [block_of(sch, handle) for handle in sch.blocks()]
+    products = [(block, axes) for block in blocks if (axes := _batched(block)) is not None]
+    if len(products) != 2:
+        return None
+    sizes = {axis.dom.extent for block, axes in products for axis in block.iter_vars if axis.var is axes.m}
+    used = {var for pair in products for var in free_vars(*operands(*pair)[1].buffer.shape)}
+    size = sizes.pop()
+    return size if isinstance(size, Var) and not sizes and size not in used else None
+
+
 class Attention(ScheduleRule):
+    wants_rows = True
+
     def apply(self, sch: Schedule, target: Target) -> Schedule | None:
         if plain_nests(sch.func) is None:
             return None
@@ -108,7 +124,7 @@ class Attention(ScheduleRule):
         sch = sch.copy()
         try:
             _Attention(sch, target, keys, values, tile).schedule()
-        except (_OtherForm, ScheduleError):  # products and passes, but not of one another's rows
+        except _OtherForm:  # products and passes, but not of one another's rows
             return None
         return sch
 
