@@ -25,6 +25,7 @@ from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.analysis.blocks import blocks_in
 from heddle.tir.nodes import PrimFunc, SBlockRealize
+from heddle.tir.schedule.blocks.guarded import with_made_reads
 from heddle.tir.schedule.error import ScheduleError
 from heddle.tir.schedule.rules.along_rows import FEW_ROWS, AlongRows, size_of_few_rows
 from heddle.tir.schedule.rules.attention import size_of_one_query
@@ -62,7 +63,7 @@ class ApplyDefaultSchedule(FunctionPass):
         if not _is_for_rules(func):
             return func
         failed: list[str] = []
-        straight = with_straight_loops(func)
+        straight = _prepared(func)
         found = self._scheduled(straight, failed)
         if found is None:
             return _with_failures(func, failed, _name_of(func, mod))
@@ -78,7 +79,7 @@ class ApplyDefaultSchedule(FunctionPass):
     def scheduled(self, func: PrimFunc, begin: Begin = Schedule) -> Scheduled | None:
         """What the first rule that fits makes of a function, loops for single columns left out; None where
         none fits, or the pass leaves the function alone. `begin` makes the schedules that rules work on."""
-        return self._scheduled(with_straight_loops(func), [], begin) if _is_for_rules(func) else None
+        return self._scheduled(_prepared(func), [], begin) if _is_for_rules(func) else None
 
     def _scheduled(self, func: PrimFunc, failed: list[str], begin: Begin = Schedule) -> Scheduled | None:
         for rule in self.rules:
@@ -140,6 +141,11 @@ def _is_for_rules(func: PrimFunc) -> bool:
     """Whether the function has loops, and no schedule yet."""
     is_plain = isinstance(func.body, SBlockRealize) and not func.attrs.get("tir.is_scheduled")
     return is_plain and len(blocks_in(func.body)) > 1
+
+
+def _prepared(func: PrimFunc) -> PrimFunc:
+    """The function as rules take it."""
+    return with_made_reads(with_straight_loops(func))
 
 
 def _reason_of(error: Exception) -> str:

@@ -8,7 +8,6 @@ from heddle.arith import Analyzer, IntervalSet
 from heddle.arith.int_set import to_interval
 from heddle.arith.iters.iter_map import detect_iter_map
 from heddle.arith.iters.iter_nodes import IterSumExpr
-from heddle.ir.structural import structural_equal
 from heddle.ir.visitor import walk, walk_distinct
 from heddle.prim.nodes import (
     Add,
@@ -130,8 +129,9 @@ def _reach_all_together(func: PrimFunc, place: Place) -> bool:
         if longest is None:
             return False
         ranges[loop.loop_var] = Range.from_min_extent(loop.min, longest)
-        for end in _ends(loop, analyzer):
-            if not structural_equal(end, longest):
+        ends = (loop.extent.a, loop.extent.b) if isinstance(loop.extent, Min) else (loop.extent,)
+        for end in ends:
+            if end is not longest:
                 predicate = logical_and(predicate, loop.loop_var - loop.min < end)
     values = [axis.var - axis.dom.min for axis in axes]
     return _take_all(place, values, [axis.dom.extent for axis in axes], ranges, predicate, analyzer)
@@ -239,27 +239,12 @@ def _longest(loop: For, loops: Sequence[For], analyzer: Analyzer) -> PrimExpr | 
     others = {other.loop_var for other in loops}
     if others & set(free_vars(loop.min)):
         return None
-    known = [bound for bound in _ends(loop, analyzer) if not others & set(free_vars(bound))]
+    bounds = (loop.extent.a, loop.extent.b) if isinstance(loop.extent, Min) else (loop.extent,)
+    known = [bound for bound in bounds if not others & set(free_vars(bound))]
     most = analyzer.const_int_bound(loop.extent)
     if not known and most.max_value < most.POS_INF:
         known = [constant(most.max_value, loop.extent.dtype)]
     return known[0] if known else None
-
-
-def _ends(loop: For, analyzer: Analyzer) -> tuple[PrimExpr, ...]:
-    """What a loop's extent is the smallest of: `min(t * -4, -7) * 2 + 22` is `22 - t * 8`, or 8."""
-    ends = _smallest_of(loop.extent)
-    return ends if len(ends) == 1 else tuple(analyzer.simplify(end) for end in ends)
-
-
-def _smallest_of(expr: PrimExpr) -> tuple[PrimExpr, ...]:
-    if isinstance(expr, Min):
-        return *_smallest_of(expr.a), *_smallest_of(expr.b)
-    if isinstance(expr, Add):
-        return tuple(part + expr.b for part in _smallest_of(expr.a))
-    if isinstance(expr, Mul) and isinstance(expr.b, IntImm) and expr.b.value > 0:
-        return tuple(part * expr.b for part in _smallest_of(expr.a))
-    return (expr,)
 
 
 def _digits(

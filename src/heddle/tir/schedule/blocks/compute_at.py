@@ -6,31 +6,27 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from heddle.arith import Analyzer
 from heddle.ir.node import replace
-from heddle.ir.structural import structural_equal
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import IntImm, PrimExpr, Range, Var, is_const_int
+from heddle.prim.nodes import Var, is_const_int
 from heddle.prim.substitute import free_vars
 from heddle.tir.analysis.access_region import AccessRegions, Box
 from heddle.tir.analysis.blocks import blocks_in, producers_and_consumers
 from heddle.tir.codes import T0407
 from heddle.tir.nodes import (
     Buffer,
-    BufferLoad,
     For,
     PrimFunc,
     SBlock,
-    SBlockRealize,
     Stmt,
     seq,
 )
+from heddle.tir.schedule.blocks.guarded import check_guarded
+from heddle.tir.schedule.blocks.indexing import axis_of, reading_axes, store_indices
 from heddle.tir.schedule.blocks.moved import (
     Neighbour,
     first_out_of_order,
     holds_loop,
     is_conditional,
-    is_guarded,
     loop_used_directly,
     loops_around,
     neighbours,
@@ -48,7 +44,6 @@ from heddle.tir.schedule.tree import (
     enter_loop,
     find_block,
     find_loop,
-    places,
     reads_buffer,
     replace_stmt,
     root_block,
@@ -84,7 +79,7 @@ def compute_at(func: PrimFunc, block_name: str, loop_var: Var, preserve_unit_loo
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     needed = _accessed(func, loop.body, buffer, writes=False)
-    pattern = [_axis_of(index, block) for index in _store_indices(block, buffer)]
+    pattern = [axis_of(index, block) for index in store_indices(block, buffer)]
     nest = nest_over(func, loop_var, place, needed, pattern, preserve_unit_loops, unsettled)
     return replace_stmt(func, loop, replace(loop, body=seq(nest, loop.body)))
 
@@ -108,34 +103,17 @@ def reverse_compute_at(
     buffer = _produced_under(func, loop, block)
     others, around = neighbours(func, place), (*loops_around(find_loop(func, loop_var)), loop)
     _check_order(func, place, others, around, made=buffer)
-    _check_guarded(func, place, buffer)
+    check_guarded(func, place, buffer)
     unsettled = unsettled_loops(place, others, around, is_result=True)
     func = replace_stmt(func, _nest_of(func, block_name), None)
     loop = find_loop(func, loop_var).stmt
     produced = _accessed(func, loop.body, buffer, writes=True)
-    pattern = _reading_axes(func, block, buffer)
+    pattern = reading_axes(func, block, buffer)
     _check_reads_what_was_made(func, block, loop, buffer, produced, pattern)
     if buffer in func.buffers:  # of another one, what nobody made is not defined
         _check_none_is_left_out(func, block, loop, produced, pattern)
     nest = nest_over(func, loop_var, place, produced, pattern, preserve_unit_loops, unsettled)
     return replace_stmt(func, loop, replace(loop, body=seq(loop.body, nest)))
-
-
-def _reading_axes(func: PrimFunc, block: SBlock, buffer: Buffer) -> list[Var | None]:
-    """For each dimension of a buffer the consumer's axis that goes over it, in all its reads and no farther;
-    None where there is no such axis: an axis of a join, which goes on to other parts, must run over all of
-    them."""
-    pattern = [_axis_of(index, block) for index in _load_indices(func, block, buffer)]
-    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
-    extents = {axis.var: axis.dom.extent for axis in block.iter_vars}
-    for dim, axis in enumerate(pattern):
-        if axis is None:
-            continue
-        extent, size = extents[axis], buffer.shape[dim]
-        goes_on = isinstance(extent, IntImm) and isinstance(size, IntImm) and extent.value > size.value
-        if goes_on or any(load.indices[dim] is not axis for load in loads):
-            pattern[dim] = None
-    return pattern
 
 
 def _check_reads_what_was_made(
@@ -301,58 +279,6 @@ def _check_runs_over_all(func: PrimFunc, place: Place) -> None:
         raise ScheduleError(T0407, text, func, block)
 
 
-def _check_guarded(func: PrimFunc, place: Place, buffer: Buffer) -> None:
-    """A consumer that looks at what was made under a condition has a value also where nothing was made: the
-    producer must go over as much as it does. Axes that run whole in each iteration need one iteration."""
-    block: SBlock = place.stmt.block
-    if not is_guarded(block, buffer):
-        return
-    producers = [
-        each for each in places(func) if isinstance(each.stmt, SBlockRealize) and each.stmt is not place.stmt
-    ]
-    read = _reading_axes(func, block, buffer)
-    for producer in producers:
-        made: SBlock = producer.stmt.block
-        if not writes_buffer(made, buffer) or blocks_in(made.body):
-            continue
-        stored = _store_indices(made, buffer)
-        same = all(
-            _surely_runs(made, index) if axis is None else _goes_as_far(made, index, _domain(block, axis))
-            for index, axis in zip(stored, read, strict=True)
-        )
-        may_not_run = any(
-            not analyzer_at(producer).can_prove(each.extent >= 1)
-            for each in producer.loops()
-            if each.loop_var not in free_vars(*producer.stmt.iter_values)
-        )
-        if not same or may_not_run or leaves_out(func, producer):
-            text = f"block {block.name_hint!r} reads {buffer.name!r} under a condition, and goes over more"
-            raise ScheduleError(T0407, text, func, block)
-
-
-def _surely_runs(made: SBlock, index: PrimExpr) -> bool:
-    """Whether the axes of an index have values at all."""
-    used = set(free_vars(index))
-    return all(Analyzer().can_prove(axis.dom.extent >= 1) for axis in made.iter_vars if axis.var in used)
-
-
-def _goes_as_far(made: SBlock, index: PrimExpr, domain: Range) -> bool:
-    axis = _axis_of(index, made)
-    return axis is not None and _holds_domain(_domain(made, axis), domain)
-
-
-def _domain(block: SBlock, var: Var) -> Range:
-    return next(axis.dom for axis in block.iter_vars if axis.var is var)
-
-
-def _holds_domain(outer: Range, inner: Range) -> bool:
-    analyzer = Analyzer()
-    is_same = structural_equal((outer.min, outer.extent), (inner.min, inner.extent))
-    return is_same or (
-        analyzer.can_prove(outer.min <= inner.min) and analyzer.can_prove(inner.end <= outer.end)
-    )
-
-
 def _is_made_alike(
     func: PrimFunc, place: Place, around: Sequence[For], other: Neighbour, buffers: tuple[Buffer, Buffer]
 ) -> bool:
@@ -364,11 +290,11 @@ def _is_made_alike(
     entered = [each for each in shared if not holds_loop(outside, each)]
     if any(may_meet(func, each, buffers[1]) for each in entered):
         return False
-    first = dict(zip(_reading_axes(func, block, buffers[0]), _made(func, loop, buffers[0]), strict=True))
+    first = dict(zip(reading_axes(func, block, buffers[0]), _made(func, loop, buffers[0]), strict=True))
     analyzer = analyzer_at(find_loop(func, loop.loop_var))
     enter_loop(analyzer, loop)
     varying = {each.loop_var for each in shared}
-    axes = _reading_axes(func, block, buffers[1])
+    axes = reading_axes(func, block, buffers[1])
     for axis, (low, high) in zip(axes, _made(func, shared[-1], buffers[1]), strict=True):
         if not varying & set(free_vars(low, high)):
             continue
@@ -422,18 +348,3 @@ def _accessed(func: PrimFunc, stmt: Stmt, buffer: Buffer, writes: bool) -> Box:
     if box is None:
         raise ScheduleError(T0407, f"what the loop accesses of {buffer.name!r} is not known", func, stmt)
     return box
-
-
-def _store_indices(block: SBlock, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    return tuple(r.min for region in block.writes if region.buffer is buffer for r in region.region)
-
-
-def _load_indices(func: PrimFunc, block: SBlock, buffer: Buffer) -> tuple[PrimExpr, ...]:
-    loads = [node for node in walk(block.body) if isinstance(node, BufferLoad) and node.buffer is buffer]
-    if not loads:
-        raise ScheduleError(T0407, f"block {block.name_hint!r} does not read {buffer.name!r}", func, block)
-    return loads[0].indices
-
-
-def _axis_of(index: PrimExpr, block: SBlock) -> Var | None:
-    return index if isinstance(index, Var) and any(axis.var is index for axis in block.iter_vars) else None
