@@ -21,7 +21,7 @@ from tests.unit.frontend.onnx.runtime_oracle import Compared
 
 PARTS = 12
 MOST_RANK = 5
-_FORMS = ("free", "fixed", "constant", "empty")
+_FORMS = ("free", "fixed", "constant", "empty", "all constant")
 
 
 @cache
@@ -49,15 +49,24 @@ def _changed(model: ModelProto, index: int, rank: int, form: str) -> ModelProto 
         dims = [f"q{axis}" if form == "free" else 2 for axis in range(rank)]
         given.CopyFrom(helper.make_tensor_value_info(given.name, kind.elem_type, dims))
         return made
-    if kind.elem_type == onnx.TensorProto.STRING:
-        return None
-    size = 2 if form == "constant" else 0
-    stored = numpy_helper.from_array(
-        np.ones((size,) * rank, helper.tensor_dtype_to_np_dtype(kind.elem_type)), given.name
-    )
-    del graph.input[index]
-    graph.initializer.append(stored)
+    shapes = {given.name: (0 if form == "empty" else 2,) * rank}
+    if form == "all constant":
+        for other in graph.input:
+            shapes.setdefault(other.name, _shape(other))
+    for other in [each for each in graph.input if each.name in shapes]:
+        if (
+            not other.type.HasField("tensor_type")
+            or other.type.tensor_type.elem_type == onnx.TensorProto.STRING
+        ):
+            return None
+        dtype = helper.tensor_dtype_to_np_dtype(other.type.tensor_type.elem_type)
+        graph.initializer.append(numpy_helper.from_array(np.ones(shapes[other.name], dtype), other.name))
+        graph.input.remove(other)
     return made
+
+
+def _shape(given: ValueInfoProto) -> tuple[int, ...]:
+    return tuple(dim.dim_value for dim in given.type.tensor_type.shape.dim)
 
 
 def _models(part: int) -> Iterator[tuple[str, ModelProto]]:

@@ -373,7 +373,7 @@ def reshape(ctx: NodeContext) -> Value | None:
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     shape = ctx.array(1) if ctx.has(1) else np.asarray(ctx.attr("shape", ()))
-    if known is None or shape is None:
+    if known is None or shape is None or shape.ndim != 1:
         return None
     target = [
         int(known.shape[i]) if size == 0 and i < known.ndim else int(size) for i, size in enumerate(shape)
@@ -400,7 +400,7 @@ def expand(ctx: NodeContext) -> Value | None:
     first = ctx.inputs[0]
     known = first.elements() if first is not None and first.dtype in _DTYPES else None
     shape = ctx.array(1)
-    if known is None or shape is None or (shape.size and int(np.prod(shape)) > MAX_CONTENT):
+    if known is None or shape is None or shape.ndim != 1 or int(np.prod(shape)) > MAX_CONTENT:
         return None
     try:
         whole = np.broadcast_shapes(known.shape, tuple(int(size) for size in shape))
