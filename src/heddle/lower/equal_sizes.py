@@ -6,24 +6,20 @@ after this (fusion, patterns of loops, schedules) may compare how they are writt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from heddle.arith import Analyzer
+from heddle.arith.terms import TermTable
 from heddle.graph.types import ShapeExpr, TensorType
-from heddle.ir.node import Node, children
 from heddle.ir.types import TupleType, Type
-from heddle.ir.visitor import post_order
-from heddle.prim.nodes import Add, BinaryExpr, IntImm, Max, Min, Mul, PrimExpr, Sub, Var
+from heddle.prim.nodes import IntImm, PrimExpr, Var
 
 
 class EqualSizes:
-    """Sizes are numbered: formulas that differ in the order of their terms and factors have one number."""
+    """Sizes have keys: formulas that differ in the order of their terms and factors have one."""
 
     def __init__(self) -> None:
-        self._written: dict[int, PrimExpr] = {}
+        self._terms = TermTable()
         self._simplified: dict[int, int] = {}
-        self._numbers: dict[tuple[object, ...], int] = {}
-        self._others: dict[int, PrimExpr] = {}
+        self._written: dict[int, PrimExpr] = {}
 
     def of_type(self, ty: Type) -> Type:
         """The type with each of its sizes written as it was where it came up first."""
@@ -44,59 +40,10 @@ class EqualSizes:
     def _first(self, size: PrimExpr) -> PrimExpr:
         if isinstance(size, (IntImm, Var)):
             return size
-        written = self._number(size)
-        if written not in self._simplified:
-            self._simplified[written] = self._number(Analyzer().simplify(size))
-        return self._written.setdefault(self._simplified[written], size)
+        key = self._key(size)
+        if key not in self._simplified:
+            self._simplified[key] = self._key(Analyzer().simplify(size))
+        return self._written.setdefault(self._simplified[key], size)
 
-    def _number(self, size: PrimExpr) -> int:
-        numbers: dict[int, int] = {}
-        for node in post_order(size, _parts):
-            numbers[id(node)] = self._numbers.setdefault(self._key(node, numbers), len(self._numbers))
-        return numbers[id(size)]
-
-    def _key(self, node: PrimExpr, numbers: dict[int, int]) -> tuple[object, ...]:
-        """What an expression is, by the numbers of its parts. A variable, or another kind of expression, is
-        like itself alone."""
-        if isinstance(node, IntImm):
-            return IntImm, node.value, str(node.dtype)
-        if isinstance(node, (Add, Sub)):
-            return Add, *sorted((numbers[id(term)], is_subtracted) for term, is_subtracted in _terms(node))
-        if isinstance(node, (Mul, Max, Min)):
-            return type(node), *sorted(numbers[id(operand)] for operand in _operands(node))
-        if isinstance(node, BinaryExpr):
-            return type(node), numbers[id(node.a)], numbers[id(node.b)]
-        self._others[id(node)] = node  # alive, so that nothing else is at its address
-        return Var, id(node)
-
-
-def _parts(node: PrimExpr) -> Iterable[Node]:
-    if isinstance(node, (Add, Sub)):
-        return [term for term, _ in _terms(node)]
-    return _operands(node) if isinstance(node, (Mul, Max, Min)) else children(node)
-
-
-def _terms(total: PrimExpr) -> list[tuple[PrimExpr, bool]]:
-    """The terms of a sum, and whether each is subtracted."""
-    found, todo = [], [(total, False)]
-    while todo:
-        term, is_subtracted = todo.pop()
-        if isinstance(term, (Add, Sub)):
-            todo.append((term.a, is_subtracted))
-            todo.append((term.b, is_subtracted ^ isinstance(term, Sub)))
-        else:
-            found.append((term, is_subtracted))
-    return found
-
-
-def _operands(expr: BinaryExpr) -> list[PrimExpr]:
-    """The operands of operations of one kind, one in another."""
-    found: list[PrimExpr] = []
-    todo: list[PrimExpr] = [expr]
-    while todo:
-        operand = todo.pop()
-        if isinstance(operand, BinaryExpr) and type(operand) is type(expr):
-            todo += (operand.a, operand.b)
-        else:
-            found.append(operand)
-    return found
+    def _key(self, size: PrimExpr) -> int:
+        return self._terms.key(self._terms.intern(size))
