@@ -20,237 +20,203 @@ from heddle.vm.isa import VM_STATE, VOID, Effect, FuncKind, InstructionSet, Kind
 MAX_DEVICES = 1023
 """The largest number of a device."""
 
+
+def _reads(name: str, meaning: str, special: tuple[int, ...] = (), is_list: bool = False) -> Operand:
+    return Operand(name, Kind.READ, meaning, is_list, special=special)
+
+
+def _number(name: str, meaning: str, least: int | None = None, most: int | None = None) -> Operand:
+    return Operand(name, Kind.NUMBER, meaning, least=least, most=most)
+
+
+def _count(name: str, meaning: str) -> Operand:
+    return Operand(f"num_{name}", Kind.COUNT, f"number of {meaning}", counts=name)
+
+
+_NO_EFFECT = Effect(0)
+_GIVEN = (VOID, VM_STATE)
 _DST = Operand("dst", Kind.WRITE, "register to write")
-_NUM_ARGS = Operand("num_args", Kind.COUNT, "number of arguments", counts="args")
-_ARGS = Operand("args", Kind.READ, "registers that are passed on", is_list=True)
+_NUM_ARGS = _count("args", "arguments")
+_PASSED_ON = "registers that are passed on"
+_ARGS = _reads("args", _PASSED_ON, is_list=True)
 _OFFSET = Operand("offset", Kind.OFFSET, "instructions to jump, not 0")
-_STORAGE = Operand("storage", Kind.READ, "register with a storage")
-_PLACE = Operand("place", Kind.READ, "register with an integer: bytes from the storage's begin")
+_STORAGE = _reads("storage", "register with a storage")
+_PLACE = _reads("place", "register with an integer: bytes from the storage's begin")
 _DTYPE = Operand("dtype", Kind.DTYPE, "code, bits and lanes")
-_OBJECT = Operand("object", Kind.READ, "register with a tuple, or a value of a data type")
-_TENSOR = Operand("tensor", Kind.READ, "register with a tensor")
-_SHAPE = Operand(
-    "shape", Kind.READ, "register with sizes: a shape, or a tensor of int32 or int64 of rank 1 or 0"
-)
-_NUM_DIMS = Operand("num_dims", Kind.COUNT, "number of sizes", counts="dims")
+_OBJECT = _reads("object", "register with a tuple, or a value of a data type")
+_TENSOR = _reads("tensor", "register with a tensor")
+_SHAPE = _reads("shape", "register with sizes: a shape, or a tensor of int32 or int64 of rank 1 or 0")
+_NUM_DIMS = _count("dims", "sizes")
 _DIMS = Operand("dims", Kind.NUMBER, "sizes", is_list=True, least=0)
 _PACKED = Operand("packed", Kind.CALLEE, "row of a packed function", rows=(FuncKind.PACKED,))
-_GIVEN = (VOID, VM_STATE)
 _SPECS: list[Spec] = []
-"""The instructions that are stated below, in the order of their opcodes."""
+"""The instructions that are stated below, in the order of their opcodes, which count from 0."""
 
 
 def _spec(
-    mnemonic: str, opcode: int, operands: tuple[Operand, ...], effects: Effect, semantics: str, text: str
+    mnemonic: str, operands: tuple[Operand, ...], semantics: str, text: str, effects: Effect = _NO_EFFECT
 ) -> Spec:
     fields = (operand for operand in operands if operand.kind is not Kind.COUNT)
     shown = (f"[{{{field.name}}}]" if field.is_list else f"{{{field.name}}}" for field in fields)
-    made = Spec(mnemonic, opcode, operands, effects, semantics, text, ("emit", f'"{mnemonic}"', *shown))
+    python = ("emit", f'"{mnemonic}"', *shown)
+    made = Spec(mnemonic, len(_SPECS), operands, effects, semantics, text, python)
     _SPECS.append(made)
     return made
 
 
 MOVE = _spec(
-    "move",
-    0,
-    (Operand("src", Kind.READ, "register to read"), _DST),
-    Effect.MOVES,
-    "dst := src",
-    "move {dst} {src}",
+    "move", (_reads("src", "register to read"), _DST), "dst := src", "move {dst} {src}", Effect.MOVES
 )
 RET = _spec(
     "ret",
-    1,
-    (Operand("result", Kind.READ, "register to return"),),
-    Effect.ENDS | Effect.RETURNS,
+    (_reads("result", "register to return"),),
     "return result to the caller",
     "ret {result}",
+    Effect.ENDS | Effect.RETURNS,
 )
 INVOKE = _spec(
     "invoke",
-    2,
     (
         Operand("func", Kind.CALLEE, "row of a function of the program", rows=(FuncKind.VM,)),
         _NUM_ARGS,
         _DST,
         _ARGS,
     ),
-    Effect.CALLS,
     "dst := func(args...)",
     "invoke {dst} VMFunc[{func}]({args})",
+    Effect.CALLS,
 )
 INVOKE_CLOSURE = _spec(
     "invoke_closure",
-    3,
-    (Operand("closure", Kind.READ, "register with a closure"), _NUM_ARGS, _DST, _ARGS),
-    Effect.CALLS,
+    (_reads("closure", "register with a closure"), _NUM_ARGS, _DST, _ARGS),
     "dst := closure(args..., what it has bound...)",
     "invoke_closure {dst} {closure}({args})",
+    Effect.CALLS,
 )
 INVOKE_PACKED = _spec(
     "invoke_packed",
-    4,
     (
         _PACKED,
-        Operand("num_inputs", Kind.COUNT, "number of inputs", counts="inputs"),
-        Operand("num_outputs", Kind.COUNT, "number of outputs", counts="outputs"),
-        Operand("num_sizes", Kind.COUNT, "number of registers with sizes", counts="sizes"),
-        Operand("inputs", Kind.READ, "registers that are passed on", is_list=True, special=_GIVEN),
-        Operand("outputs", Kind.READ, "registers with tensors that are written in place", is_list=True),
-        Operand("sizes", Kind.READ, "registers with a shape or tuple: its items are passed on", is_list=True),
+        _count("inputs", "inputs"),
+        _count("outputs", "outputs"),
+        _count("sizes", "registers with sizes"),
+        _reads("inputs", _PASSED_ON, special=_GIVEN, is_list=True),
+        _reads("outputs", "registers with tensors that are written in place", is_list=True),
+        _reads("sizes", "registers with a shape or tuple: its items are passed on", is_list=True),
     ),
-    Effect.CALLS,
     "packed(inputs..., outputs..., the items of sizes...)",
     "invoke_packed PackedFunc[{packed}] (in: {inputs}, out: {outputs}) {sizes}",
+    Effect.CALLS,
 )
 ALLOC_TENSOR = _spec(
     "alloc_tensor",
-    5,
     (_STORAGE, _PLACE, _DTYPE, _NUM_DIMS, _DST, _DIMS),
-    Effect(0),
     "dst := a tensor of these sizes in storage",
     "alloc_tensor {dst} {storage} {place} [{dims}] {dtype}",
 )
 ALLOC_TENSOR_REG = _spec(
     "alloc_tensor_reg",
-    6,
     (_STORAGE, _PLACE, _SHAPE, _DTYPE, _DST),
-    Effect(0),
     "dst := a tensor of the sizes in shape, in storage",
     "alloc_tensor_reg {dst} {storage} {place} {shape} {dtype}",
 )
 ALLOC_ADT = _spec(
     "alloc_adt",
-    7,
     (
-        Operand("tag", Kind.NUMBER, "tag of the constructor, 0 of a tuple"),
-        Operand("num_fields", Kind.COUNT, "number of fields", counts="fields"),
+        _number("tag", "tag of the constructor, 0 of a tuple"),
+        _count("fields", "fields"),
         _DST,
-        Operand("fields", Kind.READ, "registers with the fields", is_list=True),
+        _reads("fields", "registers with the fields", is_list=True),
     ),
-    Effect(0),
     "dst := a value of a data type, or a tuple",
     "alloc_data {dst} tag({tag}) [{fields}]",
 )
 ALLOC_CLOSURE = _spec(
     "alloc_closure",
-    8,
     (
         Operand("func", Kind.FUNCTION, "row of a function"),
-        Operand("num_free_vars", Kind.COUNT, "number of bound arguments", counts="free_vars"),
+        _count("free_vars", "bound arguments"),
         _DST,
-        Operand("free_vars", Kind.READ, "registers with the function's last arguments", is_list=True),
+        _reads("free_vars", "registers with the function's last arguments", is_list=True),
     ),
-    Effect(0),
     "dst := func with its last arguments bound",
     "alloc_closure {dst} VMFunc[{func}]({free_vars})",
 )
 GET_FIELD = _spec(
     "get_field",
-    9,
-    (_OBJECT, Operand("index", Kind.NUMBER, "number of a field", least=0), _DST),
-    Effect(0),
+    (_OBJECT, _number("index", "number of a field", least=0), _DST),
     "dst := object[index]",
     "get_field {dst} {object}[{index}]",
 )
 IF = _spec(
     "if",
-    10,
     (
-        Operand("test", Kind.READ, "register with an integer, or a tensor that is one"),
-        Operand("target", Kind.READ, "register with the integer that it is compared with"),
+        _reads("test", "register with an integer, or a tensor that is one"),
+        _reads("target", "register with the integer that it is compared with"),
         Operand("true_offset", Kind.OFFSET, "instructions to jump where they are equal, not 0"),
         Operand("false_offset", Kind.OFFSET, "instructions to jump where they are not, not 0"),
     ),
-    Effect.ENDS,
     "pc += true_offset if test == target else false_offset",
     "if {test} {target} {true_offset} {false_offset}",
+    Effect.ENDS,
 )
 LOAD_CONST = _spec(
     "load_const",
-    11,
     (
         Operand("const", Kind.CONSTANT, "entry of the constant pool"),
-        Operand("device_index", Kind.NUMBER, "number of the machine's device", least=0, most=MAX_DEVICES),
+        _number("device_index", "number of the machine's device", least=0, most=MAX_DEVICES),
         _DST,
     ),
-    Effect(0),
     "dst := the constant, on that device",
     "load_const {dst} Const[{const.value}] {device_index}",
 )
-GOTO = _spec("goto", 12, (_OFFSET,), Effect.ENDS, "pc += offset", "goto {offset}")
-GET_TAG = _spec(
-    "get_tag", 13, (_OBJECT, _DST), Effect(0), "dst := the tag of object", "get_tag {dst} {object}"
-)
+GOTO = _spec("goto", (_OFFSET,), "pc += offset", "goto {offset}", Effect.ENDS)
+GET_TAG = _spec("get_tag", (_OBJECT, _DST), "dst := the tag of object", "get_tag {dst} {object}")
 LOAD_CONSTI = _spec(
-    "load_consti",
-    14,
-    (Operand("value", Kind.NUMBER, "an integer"), _DST),
-    Effect(0),
-    "dst := value",
-    "load_consti {dst} {value}",
+    "load_consti", (_number("value", "an integer"), _DST), "dst := value", "load_consti {dst} {value}"
 )
-FATAL = _spec("fatal", 15, (), Effect.ENDS, "the run fails: no clause of a match fits", "fatal")
+FATAL = _spec("fatal", (), "the run fails: no clause of a match fits", "fatal", Effect.ENDS)
 ALLOC_STORAGE = _spec(
     "alloc_storage",
-    16,
     (
-        Operand("size", Kind.READ, "register with the number of elements; void with sizes", special=(VOID,)),
-        Operand("alignment", Kind.NUMBER, "bytes, at most 64", least=1, most=64),
+        _reads("size", "register with the number of elements; void with sizes", special=(VOID,)),
+        _number("alignment", "bytes, at most 64", least=1, most=64),
         _DTYPE,
-        Operand("device_index", Kind.NUMBER, "as above, or -1, the host", least=-1, most=MAX_DEVICES),
+        _number("device_index", "as above, or -1, the host", least=-1, most=MAX_DEVICES),
         _NUM_DIMS,
         _DST,
         _DIMS,
     ),
-    Effect(0),
     "dst := memory for size, or the product of dims, elements",
     "alloc_storage {dst} {size}[{dims}] {alignment} {dtype} {device_index}",
 )
-SHAPE_OF = _spec(
-    "shape_of", 17, (_TENSOR, _DST), Effect(0), "dst := the sizes of tensor", "shape_of {dst} {tensor}"
-)
+SHAPE_OF = _spec("shape_of", (_TENSOR, _DST), "dst := the sizes of tensor", "shape_of {dst} {tensor}")
 RESHAPE_TENSOR = _spec(
     "reshape_tensor",
-    18,
     (_TENSOR, _SHAPE, _DST),
-    Effect(0),
     "dst := a view of tensor with these sizes",
     "reshape_tensor {dst} {tensor} {shape}",
 )
 DEVICE_COPY = _spec(
     "device_copy",
-    19,
     (
-        Operand("src", Kind.READ, "register with a tensor"),
-        Operand("src_device", Kind.NUMBER, "number of the device that it is on", least=0, most=MAX_DEVICES),
-        Operand("dst_device", Kind.NUMBER, "number of the device to copy to", least=0, most=MAX_DEVICES),
+        _reads("src", "register with a tensor"),
+        _number("src_device", "number of the device that it is on", least=0, most=MAX_DEVICES),
+        _number("dst_device", "number of the device to copy to", least=0, most=MAX_DEVICES),
         _DST,
     ),
-    Effect(0),
     "dst := a copy of src on dst_device",
     "device_copy {dst} {src} {dst_device} {src_device}",
 )
 KILL_REGISTER = _spec(
-    "kill_register",
-    20,
-    (_DST,),
-    Effect.MOVES,
-    "dst := nothing; what it held may be free",
-    "kill_register {dst}",
+    "kill_register", (_DST,), "dst := nothing; what it held may be free", "kill_register {dst}", Effect.MOVES
 )
 CALL_PACKED = _spec(
     "call_packed",
-    21,
-    (
-        _PACKED,
-        _NUM_ARGS,
-        _DST,
-        Operand("args", Kind.READ, "registers that are passed on", is_list=True, special=_GIVEN),
-    ),
-    Effect.CALLS,
+    (_PACKED, _NUM_ARGS, _DST, _reads("args", _PASSED_ON, special=_GIVEN, is_list=True)),
     "dst := packed(args...)",
     "call_packed {dst} PackedFunc[{packed}]({args})",
+    Effect.CALLS,
 )
 
 RELAY = InstructionSet(
