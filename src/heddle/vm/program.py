@@ -52,3 +52,8 @@ class Program:
     def instruction(self, index: int) -> Instruction:
         """Decode the instruction with this number."""
         return decode(self.isa, self.words, self.offsets[index])[0]
+
+    def instructions(self, row: FunctionRow | None = None) -> list[Instruction]:
+        """Decode the instructions of a function, or all."""
+        numbers = range(len(self.offsets)) if row is None else range(row.start, row.end)
+        return [self.instruction(index) for index in numbers]

@@ -23,7 +23,7 @@ _CALLEES = (FuncKind.VM, FuncKind.VMTIR)
 
 def tail_calls(program: Program, row: FunctionRow) -> frozenset[int]:
     """Return the tail calls of a function, numbered from its first instruction."""
-    code = [program.instruction(index) for index in range(row.start, row.end)]
+    code = program.instructions(row)
     returned: dict[int, int | None] = {}
     found = set()
     for pc, step in enumerate(code):

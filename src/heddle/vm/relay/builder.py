@@ -31,32 +31,8 @@ from heddle.vm.encode import assemble, decode_arg
 from heddle.vm.isa import VM_STATE, VOID, ArgKind, FuncKind, Instruction, Kind
 from heddle.vm.placement import placement_of
 from heddle.vm.program import Program
+from heddle.vm.relay import isa as relay_isa
 from heddle.vm.relay.executable import Executable
-from heddle.vm.relay.isa import (
-    ALLOC_ADT,
-    ALLOC_CLOSURE,
-    ALLOC_STORAGE,
-    ALLOC_TENSOR,
-    ALLOC_TENSOR_REG,
-    CALL_PACKED,
-    DEVICE_COPY,
-    FATAL,
-    GET_FIELD,
-    GET_TAG,
-    GOTO,
-    IF,
-    INVOKE,
-    INVOKE_CLOSURE,
-    INVOKE_PACKED,
-    KILL_REGISTER,
-    LOAD_CONST,
-    LOAD_CONSTI,
-    MOVE,
-    RELAY,
-    RESHAPE_TENSOR,
-    RET,
-    SHAPE_OF,
-)
 
 _PREFIX = "vm.builtin."
 _FIRST_OWN = 1 << 40
@@ -90,7 +66,7 @@ class RelayBuilder(ProgramBuilder):
     `kernels` are the forms of the kernels that are called, by name.
     """
 
-    isa = RELAY
+    isa = relay_isa.RELAY
 
     def __init__(self, kernels: Mapping[str, KernelForm] | None = None) -> None:
         super().__init__()
@@ -148,20 +124,20 @@ class RelayBuilder(ProgramBuilder):
 
     def _load(self, kind: ArgKind, value: int, dst: int) -> Instruction:
         if kind is ArgKind.REGISTER:
-            return Instruction(KILL_REGISTER, (dst,))
+            return Instruction(relay_isa.KILL_REGISTER, (dst,))
         if kind is ArgKind.IMMEDIATE:
-            return Instruction(LOAD_CONSTI, (value, dst))
+            return Instruction(relay_isa.LOAD_CONSTI, (value, dst))
         if kind is ArgKind.FUNCTION:
-            return Instruction(ALLOC_CLOSURE, (value, dst, ()))
-        return Instruction(LOAD_CONST, (value, self._devices.get(value, 0), dst))
+            return Instruction(relay_isa.ALLOC_CLOSURE, (value, dst, ()))
+        return Instruction(relay_isa.LOAD_CONST, (value, self._devices.get(value, 0), dst))
 
     def _truth(self, register: int, value: int) -> int:
         """A register with 1 where another holds a value, else with 0."""
         dst, target = self._fresh(), self._register(self.imm(value))
-        self._add(IF, register, target, 1, 3)
-        self._add(LOAD_CONSTI, 1, dst)
-        self._add(GOTO, 2)
-        self._add(LOAD_CONSTI, 0, dst)
+        self._add(relay_isa.IF, register, target, 1, 3)
+        self._add(relay_isa.LOAD_CONSTI, 1, dst)
+        self._add(relay_isa.GOTO, 2)
+        self._add(relay_isa.LOAD_CONSTI, 0, dst)
         return dst
 
     def _known(self, word: int) -> Any:
@@ -222,7 +198,7 @@ class RelayBuilder(ProgramBuilder):
         self._place = place
         words = [self._argument(arg) for arg in args]
         selected = _SELECTED.get(name)
-        if selected is None or not selected(self, words, self._fresh() if dst in (None, VOID) else dst):
+        if selected is None or selected(self, words, self._fresh() if dst in (None, VOID) else dst):
             self._call(name, words, None if dst == VOID else dst)
 
     def _call(self, name: str, words: Sequence[int], dst: int | None) -> None:
@@ -230,11 +206,11 @@ class RelayBuilder(ProgramBuilder):
         if name in self._kernels:
             self._kernel(name, words)
         elif self._functions[row].kind is not FuncKind.PACKED:
-            self._add(INVOKE, row, self._fresh() if dst is None else dst, self._registers(words))
+            self._add(relay_isa.INVOKE, row, self._fresh() if dst is None else dst, self._registers(words))
         elif dst is None:
-            self._add(INVOKE_PACKED, row, self._given(words), (), ())
+            self._add(relay_isa.INVOKE_PACKED, row, self._given(words), (), ())
         else:
-            self._add(CALL_PACKED, row, dst, self._given(words))
+            self._add(relay_isa.CALL_PACKED, row, dst, self._given(words))
 
     def _kernel(self, name: str, words: Sequence[int], shape: int | None = None) -> None:
         """`shape` holds the integers, or they come one by one behind the tensors."""
@@ -245,7 +221,7 @@ class RelayBuilder(ProgramBuilder):
         if scalars:
             sizes = (self._items(scalars), *sizes)
         first = len(tensors) - form.num_outputs
-        self._add(INVOKE_PACKED, self._row(name), tensors[:first], tensors[first:], sizes)
+        self._add(relay_isa.INVOKE_PACKED, self._row(name), tensors[:first], tensors[first:], sizes)
 
     def _items(self, scalars: Sequence[int]) -> int:
         """A register with a shape, where all is known, or a tuple."""
@@ -253,7 +229,7 @@ class RelayBuilder(ProgramBuilder):
         if all(type(value) is int for value in known):
             return self._register(self.convert_constant(Shape(known)))
         dst = self._fresh()
-        self._add(ALLOC_ADT, 0, dst, self._registers(scalars))
+        self._add(relay_isa.ALLOC_ADT, 0, dst, self._registers(scalars))
         return dst
 
     def emit_device_copy(
@@ -264,12 +240,12 @@ class RelayBuilder(ProgramBuilder):
             super().emit_device_copy(args, ends, dst, place=place)
             return
         self._place = place
-        self._add(DEVICE_COPY, self._register(args[0]), *ends, dst)
+        self._add(relay_isa.DEVICE_COPY, self._register(args[0]), *ends, dst)
 
     def emit_ret(self, result: int, *, place: Place = None) -> None:
         """Return what the operand `result` holds."""
         self._place = place
-        self._add(RET, self._register(result))
+        self._add(relay_isa.RET, self._register(result))
 
     def emit_goto(self, pc_offset: int, *, place: Place = None) -> int:
         """Gives the instruction's position in the function, for `aim_here`."""
@@ -289,121 +265,110 @@ class RelayBuilder(ProgramBuilder):
         """The executable, with the module that has its kernels. Raises: as `program`."""
         return Executable(self.program(), [] if lib is None else [lib])
 
-    # What becomes of builtins: False where it is a call after all
+    # What becomes of builtins: True where it is a call after all
 
-    def _copy(self, words: Sequence[int], dst: int) -> bool:
+    def _copy(self, words: Sequence[int], dst: int) -> None:
         kind, value = decode_arg(words[0])
         if value == VOID:
-            self._add(KILL_REGISTER, dst)
+            self._add(relay_isa.KILL_REGISTER, dst)
         elif kind is ArgKind.REGISTER:
-            self._add(MOVE, self._register(words[0]), dst)
+            self._add(relay_isa.MOVE, self._register(words[0]), dst)
         else:
             self._emit(self._load(kind, value, dst), self._place)
-        return True
 
-    def _kill(self, words: Sequence[int], dst: int) -> bool:
-        self._add(KILL_REGISTER, self._now.tests.get(dst, (dst, 0))[0])
-        return True
+    def _kill(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.KILL_REGISTER, self._now.tests.get(dst, (dst, 0))[0])
 
-    def _condition(self, words: Sequence[int], dst: int) -> bool:
+    def _condition(self, words: Sequence[int], dst: int) -> None:
         kind, value = decode_arg(words[0])
         is_test = kind is ArgKind.REGISTER and value in self._now.tests
         self._now.tests[dst] = self._now.tests[value] if is_test else (self._register(words[0]), 1)
-        return True
 
-    def _has_tag(self, words: Sequence[int], dst: int) -> bool:
+    def _has_tag(self, words: Sequence[int], dst: int) -> None:
         tag = self._fresh()
-        self._add(GET_TAG, self._register(words[0]), tag)
+        self._add(relay_isa.GET_TAG, self._register(words[0]), tag)
         self._now.tests[dst] = (tag, self._known(words[1]))
-        return True
 
-    def _get_field(self, words: Sequence[int], dst: int) -> bool:
-        self._add(GET_FIELD, self._register(words[0]), self._known(words[1]), dst)
-        return True
+    def _get_field(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.GET_FIELD, self._register(words[0]), self._known(words[1]), dst)
 
-    def _make_tuple(self, words: Sequence[int], dst: int) -> bool:
-        self._add(ALLOC_ADT, 0, dst, self._registers(words))
-        return True
+    def _make_tuple(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.ALLOC_ADT, 0, dst, self._registers(words))
 
     def _make_data(self, words: Sequence[int], dst: int) -> bool:
         tag = self._known(words[0])
         if tag == 0:  # that is a tuple's
-            return False
-        self._add(ALLOC_ADT, tag, dst, self._registers(words[1:]))
-        return True
-
-    def _fatal(self, words: Sequence[int], dst: int) -> bool:
-        self._add(FATAL)
-        self._add(KILL_REGISTER, dst)  # never reached; what follows reads the result
-        return True
-
-    def _alloc_shape_storage(self, words: Sequence[int], dst: int) -> bool:
-        _, size, index, dtype, *_ = words
-        dims, device = self._known(size), self._known(index)
-        if isinstance(dims, Shape) and dims:
-            self._add(ALLOC_STORAGE, VOID, ALIGN_BYTES, self._dtype(dtype), device, dst, tuple(dims))
             return True
-        register = self._register(self.imm(1) if dims == () else size)
-        self._add(ALLOC_STORAGE, register, ALIGN_BYTES, self._dtype(dtype), device, dst, ())
-        return True
+        self._add(relay_isa.ALLOC_ADT, tag, dst, self._registers(words[1:]))
+        return False
 
-    def _alloc_tensor(self, words: Sequence[int], dst: int) -> bool:
+    def _fatal(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.FATAL)
+        self._add(relay_isa.KILL_REGISTER, dst)  # never reached; what follows reads the result
+
+    def _alloc_shape_storage(self, words: Sequence[int], dst: int) -> None:
+        _, size, index, dtype, *_ = words
+        dims, is_known, count = self._known(size), False, size
+        if isinstance(dims, Shape):
+            is_known, count = bool(dims), self.imm(1)
+        register = VOID if is_known else self._register(count)
+        known = (ALIGN_BYTES, self._dtype(dtype), self._known(index), dst)
+        self._add(relay_isa.ALLOC_STORAGE, register, *known, tuple(dims) if is_known else ())
+
+    def _alloc_tensor(self, words: Sequence[int], dst: int) -> None:
         storage, place, size, dtype, *_ = words
         dims, at = self._known(size), (self._register(storage), self._register(place))
         if isinstance(dims, Shape):
-            self._add(ALLOC_TENSOR, *at, self._dtype(dtype), dst, tuple(dims))
+            self._add(relay_isa.ALLOC_TENSOR, *at, self._dtype(dtype), dst, tuple(dims))
         else:
-            self._add(ALLOC_TENSOR_REG, *at, self._register(size), self._dtype(dtype), dst)
-        return True
+            self._add(relay_isa.ALLOC_TENSOR_REG, *at, self._register(size), self._dtype(dtype), dst)
 
-    def _shape_of(self, words: Sequence[int], dst: int) -> bool:
-        self._add(SHAPE_OF, self._register(words[0]), dst)
-        return True
+    def _shape_of(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.SHAPE_OF, self._register(words[0]), dst)
 
-    def _reshape(self, words: Sequence[int], dst: int) -> bool:
-        self._add(RESHAPE_TENSOR, *self._registers(words), dst)
-        return True
+    def _reshape(self, words: Sequence[int], dst: int) -> None:
+        self._add(relay_isa.RESHAPE_TENSOR, *self._registers(words), dst)
 
     def _make_closure(self, words: Sequence[int], dst: int) -> bool:
         kind, value = decode_arg(words[0])
         if kind is not ArgKind.FUNCTION:
-            return False
-        self._add(ALLOC_CLOSURE, value, dst, self._registers(words[1:]))
-        return True
+            return True
+        self._add(relay_isa.ALLOC_CLOSURE, value, dst, self._registers(words[1:]))
+        return False
 
     def _invoke_closure(self, words: Sequence[int], dst: int) -> bool:
         if words[0] != VM_STATE:
-            return False
-        self._add(INVOKE_CLOSURE, self._register(words[1]), dst, self._registers(words[2:]))
-        return True
+            return True
+        self._add(relay_isa.INVOKE_CLOSURE, self._register(words[1]), dst, self._registers(words[2:]))
+        return False
 
     def _call_with_sizes(self, words: Sequence[int], dst: int) -> bool:
         kind, value = decode_arg(words[0])
         name = self._functions[value].name if kind is ArgKind.FUNCTION else ""
         if name not in self._kernels:
-            return False
+            return True
         self._kernel(name, words[1:-1], words[-1])
-        return True
+        return False
 
 
 def _without_unused_constants(program: Program) -> Program:
     """Sizes and dtypes lie in instructions here, so most of what was a constant is none."""
-    steps = [program.instruction(index) for index in range(len(program.offsets))]
-    used = sorted({step.values[0] for step in steps if step.spec is LOAD_CONST})
+    steps = program.instructions()
+    used = sorted({step.values[0] for step in steps if step.spec is relay_isa.LOAD_CONST})
     number = {old: new for new, old in enumerate(used)}
-    offsets, words = assemble(
-        [
-            Instruction(LOAD_CONST, (number[step.values[0]], *step.values[1:]))
-            if step.spec is LOAD_CONST
-            else step
-            for step in steps
-        ]
-    )
+
+    def renumbered(step: Instruction) -> Instruction:
+        if step.spec is not relay_isa.LOAD_CONST:
+            return step
+        constant, *rest = step.values
+        return Instruction(step.spec, (number[constant], *rest))
+
+    offsets, words = assemble(list(map(renumbered, steps)))
     kept = tuple(program.constants[old] for old in used)
     return replace(program, constants=kept, offsets=offsets, words=words)
 
 
-_SELECTED: dict[str, Callable[[RelayBuilder, Sequence[int], int], bool]] = {
+_SELECTED: dict[str, Callable[[RelayBuilder, Sequence[int], int], bool | None]] = {
     _PREFIX + name: selected
     for name, selected in {
         "alloc_storage": RelayBuilder._alloc_shape_storage,

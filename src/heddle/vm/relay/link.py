@@ -19,30 +19,7 @@ from heddle.vm.disasm import dtype_text
 from heddle.vm.isa import VM_STATE, VOID, Instruction
 from heddle.vm.program import FunctionRow, Program
 from heddle.vm.relay import values
-from heddle.vm.relay.isa import (
-    ALLOC_ADT,
-    ALLOC_CLOSURE,
-    ALLOC_STORAGE,
-    ALLOC_TENSOR,
-    ALLOC_TENSOR_REG,
-    CALL_PACKED,
-    DEVICE_COPY,
-    FATAL,
-    GET_FIELD,
-    GET_TAG,
-    GOTO,
-    IF,
-    INVOKE,
-    INVOKE_CLOSURE,
-    INVOKE_PACKED,
-    KILL_REGISTER,
-    LOAD_CONST,
-    LOAD_CONSTI,
-    MOVE,
-    RESHAPE_TENSOR,
-    RET,
-    SHAPE_OF,
-)
+from heddle.vm.relay.isa import ALLOC_CLOSURE, LOAD_CONST, LOAD_CONSTI
 from heddle.vm.shortcuts import fixed_storage, fixed_tensor
 from heddle.vm.steps import (
     CLEAR,
@@ -69,7 +46,7 @@ class Linker:
 
     def __init__(self, machine: Any, program: Program, row: FunctionRow) -> None:
         self._machine, self._row = machine, row
-        self._code = [program.instruction(index) for index in range(row.start, row.end)]
+        self._code = program.instructions(row)
         self._tails = tail_calls(program, row)
         self._void = row.register_file_size
         self._template: list[Any] = [None] * (self._void + 1)
@@ -134,11 +111,11 @@ class Linker:
         self._template.append(value)
         return len(self._template) - 1
 
-    # ---- steps
+    # ---- steps: the methods are called as the instructions are
 
     def _steps(self, pc: int, step: Instruction) -> tuple[Step, Step]:
         """The plain and the quickest step of an instruction."""
-        made = _MAKERS[step.spec.mnemonic](self, pc, *step.values)
+        made = getattr(self, f"_{step.spec.mnemonic}")(pc, *step.values)
         return made if isinstance(made[0], tuple) else (made, made)
 
     def _do(self, call: Callable[..., Any], operands: Sequence[int], dst: int) -> tuple[Step, Step]:
@@ -152,7 +129,7 @@ class Linker:
     def _move(self, _: int, src: int, dst: int) -> tuple[Step, Step]:
         return self._do(memory.copy, [src], dst)
 
-    def _kill(self, _: int, dst: int) -> tuple[Step, Step]:
+    def _kill_register(self, _: int, dst: int) -> tuple[Step, Step]:
         return self._do(memory.null_value, [], dst)[0], (CLEAR, None, None, dst)
 
     def _ret(self, _: int, result: int) -> Step:
@@ -168,6 +145,8 @@ class Linker:
         step = self._code[pc]
         value = self._loaded(step)
         return self._do(lambda: value, [], registers_written(step)[0])
+
+    _load_const = _load_consti = _load
 
     def _fatal(self, _: int) -> tuple[Step, Step]:
         return self._do(values.fatal, [], self._void)
@@ -254,32 +233,3 @@ def _with_items(call: Callable[..., Any], count: int) -> Callable[..., Any]:
     if not count:
         return call
     return lambda *args: call(*args[:-count], *values.items_of(args[-count:]))
-
-
-_MAKERS: dict[str, Callable[..., Any]] = {
-    spec.mnemonic: make
-    for spec, make in (
-        (MOVE, Linker._move),
-        (RET, Linker._ret),
-        (INVOKE, Linker._invoke),
-        (INVOKE_CLOSURE, Linker._invoke_closure),
-        (INVOKE_PACKED, Linker._invoke_packed),
-        (ALLOC_TENSOR, Linker._alloc_tensor),
-        (ALLOC_TENSOR_REG, Linker._alloc_tensor_reg),
-        (ALLOC_ADT, Linker._alloc_adt),
-        (ALLOC_CLOSURE, Linker._alloc_closure),
-        (GET_FIELD, Linker._get_field),
-        (IF, Linker._if),
-        (LOAD_CONST, Linker._load),
-        (GOTO, Linker._goto),
-        (GET_TAG, Linker._get_tag),
-        (LOAD_CONSTI, Linker._load),
-        (FATAL, Linker._fatal),
-        (ALLOC_STORAGE, Linker._alloc_storage),
-        (SHAPE_OF, Linker._shape_of),
-        (RESHAPE_TENSOR, Linker._reshape_tensor),
-        (DEVICE_COPY, Linker._device_copy),
-        (KILL_REGISTER, Linker._kill),
-        (CALL_PACKED, Linker._call_packed),
-    )
-}

@@ -21,14 +21,14 @@ What is read is distrusted: `read_object` gives a program that still has to be v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from heddle.runtime.device import CPU, DEVICE_TYPES, Device, cpu
 from heddle.runtime.params import read_tensor, write_tensor
 from heddle.runtime.shape import Shape
 from heddle.runtime.tensor import Tensor
 from heddle.runtime.wire import Reader, Writer
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import FormatError, UsageError
 from heddle.vm.codes import V0303
 from heddle.vm.constants import Constant, ConstantKind, kind_of, parse_integer, read_plain, write_plain
 from heddle.vm.insight.kernel_cost import METADATA_PREFIX
@@ -83,7 +83,6 @@ class _Numbering:
 def write_object(program: Program) -> bytes:
     """The bytes of a verified program. Raises: UsageError V0303 for functions that have no bytecode."""
     numbering, writer = _Numbering(program), Writer()
-    devices = _devices(program)
     writer.u64(MAGIC)
     writer.text(VERSION)
     listed = listed_devices(program)
@@ -97,7 +96,7 @@ def write_object(program: Program) -> bytes:
     writer.u64(len(program.constants))
     for value in program.constants:
         _write_constant(writer, value)
-    writer.numbers(devices)
+    writer.numbers(constant_devices(program))
     _write_primitives(writer, program, numbering)
     writer.u64(len(numbering.functions))
     for row in numbering.functions:
@@ -108,20 +107,16 @@ def write_object(program: Program) -> bytes:
 def listed_devices(program: Program) -> list[Device]:
     """The devices that a program lists, else as many processors as its constants lie on."""
     found = devices_listed(program.metadata)
-    return found or [cpu(number) for number in range(max(_devices(program), default=0) + 1)]
+    return found or [cpu(number) for number in range(max(constant_devices(program), default=0) + 1)]
 
 
-def _devices(program: Program) -> list[int]:
-    """The device of each constant: the one that it is loaded on first."""
+def constant_devices(program: Program) -> list[int]:
+    """The device of each constant: the first beside the host that it is loaded on."""
     devices = dict.fromkeys(range(len(program.constants)), 0)
-    for step in _steps(program):
+    for step in program.instructions():
         if step.spec is LOAD_CONST:
             devices[step.values[0]] = devices[step.values[0]] or step.values[1]
     return list(devices.values())
-
-
-def _steps(program: Program) -> Iterator[Instruction]:
-    return (program.instruction(index) for index in range(len(program.offsets)))
 
 
 def _write_constant(writer: Writer, value: Constant) -> None:
@@ -137,7 +132,7 @@ def _write_constant(writer: Writer, value: Constant) -> None:
 def _write_primitives(writer: Writer, program: Program, numbering: _Numbering) -> None:
     names = [program.functions[row].name for row in numbering.packed]
     known: dict[int, dict[str, str]] = {}
-    for step in _steps(program):
+    for step in program.instructions():
         if step.spec is INVOKE_PACKED and step.value("sizes"):
             number, count = numbering.of(step.value("packed")), str(len(step.value("sizes")))
             if known.setdefault(number, {}).setdefault(_SIZES, count) != count:
@@ -163,8 +158,8 @@ def _write_function(writer: Writer, program: Program, row: FunctionRow, numberin
     writer.texts([row.name, str(row.register_file_size), str(row.end - row.start)])
     writer.texts(names)
     writer.numbers(whole_places(program.metadata, row.name, row.num_args))
-    for index in range(row.start, row.end):
-        fields = stored_fields(program.instruction(index), numbering)
+    for step in program.instructions(row):
+        fields = stored_fields(step, numbering)
         writer.numbers([_signed(instruction_hash(fields)), *fields])
 
 
@@ -190,10 +185,10 @@ def stored_fields(step: Instruction, numbering: _Numbering) -> list[int]:
     return fields
 
 
-def numbered_fields(program: Program) -> Iterator[list[int]]:
+def numbered_fields(program: Program) -> list[list[int]]:
     """The stored form of each instruction."""
     numbering = _Numbering(program)
-    return (stored_fields(step, numbering) for step in _steps(program))
+    return [stored_fields(step, numbering) for step in program.instructions()]
 
 
 def instruction_hash(fields: Sequence[int]) -> int:
@@ -211,6 +206,10 @@ def _signed(value: int) -> int:
 # ---- reading
 
 
+def _invalid(reader: Reader, section: str, message: str) -> FormatError:
+    return reader.fail(f"Invalid VM file format in the {section} section: {message}")
+
+
 def read_object(data: bytes | bytearray | memoryview) -> Program:
     """The program of a file's bytes, not verified. Raises: FormatError F0106."""
     reader = Reader(memoryview(data), "header")
@@ -221,13 +220,15 @@ def read_object(data: bytes | bytearray | memoryview) -> Program:
     constants = reader.items(4, lambda: _read_constant(reader))
     devices = reader.numbers()
     if len(devices) != len(constants) or not all(0 <= device < len(listed) for device in devices):
-        raise reader.fail("Invalid VM file format in the constants section: each has one of the devices")
+        raise _invalid(reader, "constants", "each has one of the devices")
     reader.enter("primitives")
     primitives = reader.texts()
     known = _read_known(reader, len(primitives))
     reader.enter("code")
     code = _Code(reader, len(names), known, len(listed))
-    rows = code.read(names)
+    rows = reader.items(32, code.function)
+    if [row.name for row in rows] != names:
+        raise _invalid(reader, "code", "the functions are not those of the globals section")
     reader.done()
     packed = (FunctionRow(FuncKind.PACKED, name, -2) for name in primitives)
     metadata = {
@@ -243,24 +244,23 @@ def read_object(data: bytes | bytearray | memoryview) -> Program:
 
 def _read_header(reader: Reader) -> list[Device]:
     if reader.u64() != MAGIC:
-        raise reader.fail("Invalid VM file format in the header section: it begins with another number")
+        raise _invalid(reader, "header", "it begins with another number")
     version = reader.text()
     if version != VERSION:
-        wrong = f"expected version {VERSION!r}, got {version[:40]!r}"
-        raise reader.fail(f"Invalid VM file format in the header section: {wrong}")
+        raise _invalid(reader, "header", f"expected version {VERSION!r}, got {version[:40]!r}")
     devices = reader.items(16, lambda: (reader.i32(), reader.i32(), reader.text()))
     known = all(
         kind in DEVICE_TYPES.values() and number >= 0 and not scope for kind, number, scope in devices
     )
     if not devices or not known or devices[0][0] != CPU or reader.i32() != 0:
-        raise reader.fail("Invalid VM file format in the header section: expected devices, a processor first")
+        raise _invalid(reader, "header", "expected devices, a processor first")
     return [Device(kind, number) for kind, number, _ in devices]
 
 
 def _read_constant(reader: Reader) -> Constant:
     number = reader.i32()
     if not 0 <= number < len(_KINDS):
-        raise reader.fail(f"Invalid VM file format in the constants section: unknown kind {number}")
+        raise _invalid(reader, "constants", f"unknown kind {number}")
     kind = _KINDS[number]
     if kind is ConstantKind.TENSOR:
         return read_tensor(reader)
@@ -274,7 +274,7 @@ def _read_known(reader: Reader, num_primitives: int) -> dict[int, dict[str, str]
 
     known = dict(reader.items(16, entry))
     if any(number >= num_primitives for number in known):
-        raise reader.fail("Invalid VM file format in the primitives section: there are fewer of them")
+        raise _invalid(reader, "primitives", "there are fewer of them")
     return known
 
 
@@ -292,16 +292,10 @@ class _Code:
             number: parse_integer(reader, entries.get(_SIZES, "0")) for number, entries in known.items()
         }
 
-    def read(self, names: Sequence[str]) -> list[FunctionRow]:
-        rows = self._reader.items(32, self._function)
-        if [row.name for row in rows] != list(names):
-            raise self._fail("the functions are not those of the globals section")
-        return rows
+    def _fail(self, message: str) -> FormatError:
+        return _invalid(self._reader, "code", message)
 
-    def _fail(self, message: str) -> Exception:
-        return self._reader.fail(f"Invalid VM file format in the code section: {message}")
-
-    def _function(self) -> FunctionRow:
+    def function(self) -> FunctionRow:
         reader = self._reader
         head = reader.texts()
         if len(head) != 3:

@@ -76,7 +76,7 @@ def _given(step: Step, tensor: Tensor) -> Step:
 def plan_outputs(program: Program, row: FunctionRow, function: LinkedFunction) -> OutputPlan:
     """Where a function allocates its results. Raises: UsageError V0310 where a result is none that the
     function allocates in one place."""
-    code = [program.instruction(index) for index in range(row.start, row.end)]
+    code = program.instructions(row)
     returns = [step.values[0] for step in code if Effect.RETURNS in step.spec.effects]
     writers: dict[int, list[int]] = {}
     for pc, step in enumerate(code):

@@ -11,8 +11,7 @@ from heddle.vm.constants import Constant, LateConstant
 from heddle.vm.disasm import instruction_text
 from heddle.vm.isa import FuncKind
 from heddle.vm.program import FunctionRow, Program
-from heddle.vm.relay.isa import LOAD_CONST
-from heddle.vm.relay.object_file import numbered_fields
+from heddle.vm.relay.object_file import constant_devices, numbered_fields
 
 _TEXT_COLUMN = 40
 
@@ -30,7 +29,7 @@ def primitive_names(program: Program) -> list[str]:
 def bytecode_text(program: Program) -> str:
     """Every function, an instruction a line: its number, the opcode and the operands as a file has them, and
     its text."""
-    fields = list(numbered_fields(program))
+    fields = numbered_fields(program)
     blocks = []
     for number, row in enumerate(function_rows(program)):
         lines = [
@@ -48,14 +47,10 @@ def bytecode_text(program: Program) -> str:
 
 def constants_text(program: Program) -> str:
     """Every constant and the device that it is loaded on."""
-    devices: dict[int, int] = {}
-    for index in range(len(program.offsets)):
-        step = program.instruction(index)
-        if step.spec is LOAD_CONST:
-            devices.setdefault(step.values[0], step.values[1])
+    numbered = enumerate(zip(program.constants, constant_devices(program), strict=True))
     return "".join(
-        f"VM Const[{number}]: {_described(value)} on device index {devices.get(number, 0)}\n"
-        for number, value in enumerate(program.constants)
+        f"VM Const[{number}]: {_described(value)} on device index {device}\n"
+        for number, (value, device) in numbered
     )
 
 
