@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from heddle.support.files import write_bytes
 from heddle.support.reading import read_bytes, reading
 from heddle.vm.callables import UnknownFunctionError
 from heddle.vm.codes import V0301, V0303, V0309
-from heddle.vm.constants import LateConstant
+from heddle.vm.constants import Constant, LateConstant
 from heddle.vm.executable import Executable as AnyExecutable
 from heddle.vm.executable import read_program
 from heddle.vm.program import FunctionRow, Program
@@ -164,14 +164,11 @@ class Executable(AnyExecutable):
         has their names alone from then on. Raises: S0101 where the path cannot be written."""
         moved = self.get_late_bound_consts(byte_limit)
         write_bytes(path, save_param_dict(moved))
-        names = {id(value): name for name, value in moved.items()}
-        self.program = replace(
-            self.program,
-            constants=tuple(
-                LateConstant(names[id(value)]) if id(value) in names else value
-                for value in self.program.constants
-            ),
-        )
+        late = {id(value): LateConstant(name) for name, value in moved.items()}
+        self._change_constants(lambda value: late.get(id(value), value))
+
+    def _change_constants(self, change: Callable[[Constant], Constant]) -> None:
+        self.program = replace(self.program, constants=tuple(change(each) for each in self.program.constants))
 
     def load_late_bound_consts(self, path: str | os.PathLike[str]) -> None:
         """Put the tensors of a file in their places. Raises: UsageError S0102 for a file that cannot be read;
@@ -193,12 +190,8 @@ class Executable(AnyExecutable):
                 f"late-bound constants differ: missing {', '.join(missing) or 'none'}, "
                 f"not asked for {', '.join(surplus) or 'none'}",
             )
-        self.program = replace(
-            self.program,
-            constants=tuple(
-                _tensor(map[value.name]) if isinstance(value, LateConstant) else value
-                for value in self.program.constants
-            ),
+        self._change_constants(
+            lambda value: _tensor(map[value.name]) if isinstance(value, LateConstant) else value
         )
 
 

@@ -181,15 +181,12 @@ class VirtualMachine(Machine, Benchmarked):
             raise MachineTypeError(V0303, f"expected arguments by name, got {type(input_args).__name__}")
         if not isinstance(output_args, (Sequence, Array)):
             raise MachineTypeError(V0303, f"expected a list of tensors, got {type(output_args).__name__}")
-        before = self._plans.get(func_name)
+        before = self._plans.copy()
         self.set_outputs(func_name, *output_args)
         try:
             self.invoke_stateful(func_name, **{str(name): value for name, value in input_args.items()})
         finally:
-            if before is None:
-                self._plans.pop(func_name, None)
-            else:
-                self._plans[func_name] = before
+            self._plans = before
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
         plan = self._plans.get(function.name) if self._plans else None

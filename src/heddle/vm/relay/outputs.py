@@ -18,7 +18,7 @@ from heddle.vm.dataflow import registers_written
 from heddle.vm.given_memory import tensors_for_results
 from heddle.vm.isa import Effect, Instruction
 from heddle.vm.program import FunctionRow, Program
-from heddle.vm.relay.isa import ALLOC_ADT, ALLOC_TENSOR, ALLOC_TENSOR_REG, MOVE, RESHAPE_TENSOR
+from heddle.vm.relay.isa import ALLOC_ADT, ALLOC_TENSOR, ALLOC_TENSOR_REG, KILL_REGISTER, MOVE, RESHAPE_TENSOR
 from heddle.vm.steps import DO, LinkedFunction, Step
 
 
@@ -46,11 +46,8 @@ class OutputPlan:
             )
         outputs = tensors_for_results(values)
         made = LinkedFunction(self.row)
-        made.template, made.code, made.steps = (
-            self.function.template,
-            list(self.function.code),
-            list(self.function.steps),
-        )
+        made.template = self.function.template
+        made.code, made.steps = list(self.function.code), list(self.function.steps)
         for place, tensor in zip(self.places, outputs, strict=True):
             made.code[place] = made.steps[place] = _given(made.code[place], tensor)
         return OutputPlan(self.row, self.places, made, outputs)
@@ -80,19 +77,14 @@ def plan_outputs(program: Program, row: FunctionRow, function: LinkedFunction) -
     returns = [step.values[0] for step in code if Effect.RETURNS in step.spec.effects]
     writers: dict[int, list[int]] = {}
     for pc, step in enumerate(code):
-        for register in registers_written(step):
-            if step.spec.mnemonic != "kill_register":
-                writers.setdefault(register, []).append(pc)
+        for register in registers_written(step) if step.spec is not KILL_REGISTER else ():
+            writers.setdefault(register, []).append(pc)
     found = _Tracer(row, code, writers)
     if len(set(returns)) != 1:
         raise found.refusal()
     maker = found.maker(returns[0])
     is_tuple = code[maker].spec is ALLOC_ADT and code[maker].values[0] == 0
-    places = (
-        [found.allocation(field) for field in code[maker].values[2]]
-        if is_tuple
-        else [found.allocation(returns[0])]
-    )
+    places = [found.allocation(each) for each in (code[maker].values[2] if is_tuple else returns[:1])]
     if len(set(places)) != len(places):
         raise found.refusal()
     return OutputPlan(row, tuple(places), function)

@@ -89,18 +89,13 @@ def get_tag(value: Any) -> int:
 
 def fatal() -> NoReturn:
     """Raises: Trap V0411."""
-    raise Trap(
-        V0411,
-        "no clause of the match fits the value",
-        help="match? leaves cases out: add clauses for them",
-    )
+    help = "match? leaves cases out: add clauses for them"
+    raise Trap(V0411, "no clause of the match fits the value", help=help)
 
 
 def reshape_tensor(tensor: Any, shape: Any) -> Tensor:
     """A view with other sizes. Raises: TrapTypeError V0402, TrapValueError V0403."""
-    if not isinstance(tensor, Tensor):
-        raise TrapTypeError(V0402, f"expected a tensor, got {type(tensor).__name__}")
-    return tensors.reshape(tensor, sizes_of(shape))
+    return tensors.reshape(_tensor(tensor), sizes_of(shape))
 
 
 def device_copy(
@@ -110,12 +105,17 @@ def device_copy(
     device that there is not, or that the tensor is not on; TrapTypeError V0402."""
 
     def copy(value: Any) -> Tensor:
-        if not isinstance(value, Tensor):
-            raise TrapTypeError(V0402, f"expected a tensor, got {type(value).__name__}")
+        given = _tensor(value)
         if max(source, target) >= len(devices):
             raise TrapValueError(V0406, f"there are {len(devices)} devices, no device {max(source, target)}")
-        if value.device != devices[source]:
-            raise TrapValueError(V0406, f"expected a tensor on {devices[source]}, got one on {value.device}")
-        return value.copyto(allocators[target])
+        if given.device != devices[source]:
+            raise TrapValueError(V0406, f"expected a tensor on {devices[source]}, got one on {given.device}")
+        return given.copyto(allocators[target])
 
     return copy
+
+
+def _tensor(value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise TrapTypeError(V0402, f"expected a tensor, got {type(value).__name__}")
+    return value
