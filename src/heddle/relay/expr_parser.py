@@ -6,6 +6,7 @@ The recursion of the grammar runs on `support.trampoline`, so a program may be n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class ExprParser(TypeParser):
         params: list[Var] = []
         devices: list[Any] = []
         attrs: dict[str, Any] = {}
-        while not self.accept(")"):
+        for _ in self.until(")"):
             if self.is_attribute():
                 word, (key, value) = self.word, self.attribute()
                 if key == word.text == "virtual_device":
@@ -86,15 +87,10 @@ class ExprParser(TypeParser):
                 attrs[key] = value
             else:
                 params.append(self._parameter(scope, devices))
-            if not self.accept(","):
-                self.expect(")")
-                break
         ret = self._annotation("->")
-        self.expect("{")
         self.scopes.append(scope)
-        body = yield self.body()
+        body = yield self._block()
         self.scopes.pop()
-        self.expect("}")
         self.type_vars.pop()
         span = self.span_from(start)
         if any(each is not None for each in devices):
@@ -173,6 +169,13 @@ class ExprParser(TypeParser):
         self.graphs.pop()
         return result
 
+    def _block(self) -> Recursion:
+        """A body in braces."""
+        self.expect("{")
+        body = yield self.body()
+        self.expect("}")
+        return body
+
     def _let(self) -> Recursion:
         start = self.place
         self.next()
@@ -249,23 +252,21 @@ class ExprParser(TypeParser):
             return GlobalVar(word.value, span=self.span_from(start))
         if self.accept("("):
             return (yield self._parenthesis(start))
-        if self.accept("{"):
-            found = yield self.body()
-            self.expect("}")
-            return found
+        if self.is_mark("{"):
+            return (yield self._block())
         if word.kind != "name":
             return self.fail(Q0202, f"expected an expression, got {word.text!r}")
         if word.text in _KEYWORDS:
-            return (yield _KEYWORDS[word.text](self, start))
+            found = _KEYWORDS[word.text](self, start)
+            return (yield found) if isinstance(found, GeneratorType) else found
         return self._named()
 
     def _constant(self, value: Any, dtype: str, start: int) -> Constant:
         data = tensor(np.asarray(value, DataType(dtype).numpy()), dtype=dtype)
         return Constant(data, span=self.span_from(start))
 
-    def _truth(self, start: int) -> Recursion:
+    def _truth(self, start: int) -> Constant:
         return self._constant(self.next().text == "True", "bool", start)
-        yield
 
     def _local(self) -> Expr:
         word = self.next()
@@ -284,14 +285,9 @@ class ExprParser(TypeParser):
 
     def _parenthesis(self, start: int) -> Recursion:
         items = []
-        while not self.accept(")"):
+        for _ in self.until(")"):
             items.append((yield self.body()))
-            if not self.accept(","):
-                self.expect(")")
-                if len(items) == 1:
-                    return items[0]
-                break
-        return Tuple(tuple(items), span=self.span_from(start))
+        return items[0] if self.is_one(items) else Tuple(tuple(items), span=self.span_from(start))
 
     def _named(self) -> Expr:
         """A constructor or an operator."""
@@ -320,7 +316,7 @@ class ExprParser(TypeParser):
         self.expect("(")
         args: list[Any] = []
         given: dict[str, Any] = {}
-        while not self.accept(")"):
+        for _ in self.until(")"):
             if self.is_attribute():
                 word, (key, value) = self.word, self.attribute()
                 if key in given:
@@ -330,9 +326,6 @@ class ExprParser(TypeParser):
                     del given[key]  # what TVM calls the class of the attributes
             else:
                 args.append((yield self.body()))
-            if not self.accept(","):
-                self.expect(")")
-                break
         span = self.span_from(start)
         attrs = self._attrs(callee, args, given, span)
         return Call(callee, tuple(args), attrs, ty_args=types, span=span)
@@ -357,20 +350,10 @@ class ExprParser(TypeParser):
         self.expect("(")
         cond = yield self.body()
         self.expect(")")
-        branches = []
-        for keyword in (None, "else"):
-            if keyword is not None:
-                if not self.is_name(keyword):
-                    near = did_you_mean(self.word.text, [keyword])
-                    self.fail(Q0202, f"expected {keyword}, got {self.word.text!r}", help=near)
-                self.next()
-                if self.is_name("if"):
-                    branches.append((yield self._if(self.place)))
-                    continue
-            self.expect("{")
-            branches.append((yield self.body()))
-            self.expect("}")
-        return If(cond, *branches, span=self.span_from(start))
+        true = yield self._block()
+        self.expect_name("else")
+        false = yield self._if(self.place) if self.is_name("if") else self._block()
+        return If(cond, true, false, span=self.span_from(start))
 
     def _match(self, start: int) -> Recursion:
         self.next()
@@ -379,7 +362,7 @@ class ExprParser(TypeParser):
         data = yield self._parenthesis(self.place - 1)
         self.expect("{")
         clauses = []
-        while not self.accept("}"):
+        for _ in self.until("}"):
             first = self.place
             scope: dict[str, Var] = {}
             pattern = self.pattern(scope)
@@ -388,9 +371,6 @@ class ExprParser(TypeParser):
             value = yield self.body()
             self.scopes.pop()
             clauses.append(Clause(pattern, value, span=self.span_from(first)))
-            if not self.accept(","):
-                self.expect("}")
-                break
         return Match(data, tuple(clauses), complete, span=self.span_from(start))
 
     def pattern(self, scope: dict[str, Var]) -> Pattern:
@@ -425,9 +405,8 @@ class ExprParser(TypeParser):
         self.expect(")")
         return cls(*parts, span=self.span_from(start))
 
-    def _meta(self, _start: int) -> Recursion:
+    def _meta(self, _start: int) -> Any:
         return self._node(Node, "an expression")
-        yield
 
 
 _KEYWORDS = {

@@ -10,7 +10,7 @@ from heddle.ir.module import IRModule
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
 from heddle.relay.codes import Q0202, Q0203, Q0207
 from heddle.relay.expr_parser import ExprParser, is_constructor_name
-from heddle.relay.lexer import Word, is_type_name
+from heddle.relay.lexer import Word
 from heddle.support.diagnostics import did_you_mean
 from heddle.support.span import Source, at
 from heddle.support.trampoline import Recursion, run
@@ -41,10 +41,8 @@ class RelayParser(ExprParser):
             if self.is_name("def"):
                 functions.append(self.place)
                 self._skip_function()
-            elif self.is_name("type"):
+            elif self.is_name("type") or self.is_name("extern"):
                 self._type_definition()
-            elif self.is_name("extern"):
-                self._extern_type()
             else:
                 near = did_you_mean(self.word.text, ("def", "type", "extern")) or _HELP
                 self.fail(Q0202, f"expected def, type or extern, got {self.word.text!r}", help=near)
@@ -103,25 +101,26 @@ class RelayParser(ExprParser):
             self.constructors[item.name_hint] = item
 
     def _type_definition(self) -> None:
+        """A data type; an external one has no constructors."""
         start = self.place
-        self.next()
-        name = self._type_name()
+        is_external = self.next().text == "extern"
+        if is_external:
+            self.expect_name("type")
+        name = self.expect_type_name("a type's name")
         header = GlobalTypeVar(name.text, span=self.lexer.span(name.start, name.end))
         self.type_vars.append({})
         params = self.type_params()
-        self.expect("{")
-        constructors = self.listed("}", lambda: self._constructor(header))
+        if is_external and self.is_mark("{"):
+            self.fail(Q0202, f"the external type {name.text} cannot have constructors")
+        constructors = []
+        if not is_external:
+            self.expect("{")
+            constructors = self.listed("}", lambda: self._constructor(header))
         self.type_vars.pop()
         with at(self.span_from(start)):
             definition = TypeData(header, params, tuple(constructors))
         self._add_type(definition, name)
         self.mod[header] = definition
-
-    def _type_name(self) -> Word:
-        name = self.expect_kind("name", "a type's name")
-        if not is_type_name(name.text):
-            self.fail(Q0202, f"expected a type's name, got {name.text!r}", name, "that word is a type")
-        return name
 
     def _constructor(self, header: GlobalTypeVar) -> Constructor:
         start = self.place
@@ -131,22 +130,6 @@ class RelayParser(ExprParser):
             self.fail(Q0202, f"expected a constructor, got {name!r}", word, "that word is a keyword")
         inputs = self.listed(")", self.type) if self.accept("(") else []
         return Constructor(name, tuple(inputs), header, span=self.span_from(start))
-
-    def _extern_type(self) -> None:
-        start = self.place
-        self.next()
-        if not self.is_name("type"):
-            self.fail(Q0202, f"expected type, got {self.word.text!r}")
-        self.next()
-        name = self._type_name()
-        self.type_vars.append({})
-        params = self.type_params()
-        self.type_vars.pop()
-        if self.is_mark("{"):
-            self.fail(Q0202, f"the external type {name.text} cannot have constructors")
-        header = GlobalTypeVar(name.text, span=self.lexer.span(name.start, name.end))
-        self._add_type(TypeData(header, params, (), span=self.span_from(start)))
-        self.mod[header] = self.types[name.text]
 
     def _skip_function(self) -> None:
         """Parameters, which may have braces in attributes, then the body."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from heddle.graph.types import TensorType
@@ -80,6 +80,13 @@ class TypeParser:
             self.fail(Q0202, f"expected {text!r}, got {self.word.text!r}")
         return self.next()
 
+    def expect_name(self, text: str) -> Word:
+        """Take a keyword. Raises: ParseError Q0202 for any other word."""
+        if not self.is_name(text):
+            near = did_you_mean(self.word.text, [text])
+            self.fail(Q0202, f"expected {text}, got {self.word.text!r}", help=near)
+        return self.next()
+
     def expect_kind(self, kind: str, what: str) -> Word:
         """Take a word of a kind, which messages call `what`. Raises: ParseError Q0202 for any other word."""
         if self.word.kind != kind:
@@ -95,15 +102,36 @@ class TypeParser:
         at = word or self.word
         raise self.lexer.error(code, message, at.start, at.end, help)
 
-    def listed(self, close: str, item: Callable[[], Any]) -> list[Any]:
-        """Items up to a closing mark, with commas between them; one may stand behind the last."""
-        found = []
+    def until(self, close: str) -> Iterator[None]:
+        """A round for each item up to a closing mark, with commas between them; one may stand behind the
+        last."""
         while not self.accept(close):
-            found.append(item())
+            yield
             if not self.accept(","):
                 self.expect(close)
-                break
-        return found
+                return
+
+    def listed(self, close: str, item: Callable[[], Any]) -> list[Any]:
+        """What `item` gives for each item up to a closing mark."""
+        return [item() for _ in self.until(close)]
+
+    def is_one(self, items: list[Any]) -> bool:
+        """Whether what stood in the parentheses that end here is one item, and no tuple of it."""
+        return len(items) == 1 and not self.is_mark(",", -2)
+
+    def dotted(self, what: str) -> str:
+        """A name that may have dots; messages call it `what`."""
+        name = self.expect_kind("name", what).text
+        while self.accept("."):
+            name += f".{self.expect_kind('name', 'a name').text}"
+        return name
+
+    def expect_type_name(self, what: str) -> Word:
+        """Take a name that a type may have, which messages call `what`. Raises: ParseError Q0202."""
+        word = self.expect_kind("name", what)
+        if not is_type_name(word.text):
+            self.fail(Q0202, f"expected {what}, got {word.text!r}", word, "that word is a type")
+        return word
 
     def nested(self, read: Callable[[], Any]) -> Any:
         """What `read` gives, one level deeper. Raises: ParseError Q0208 below MAX_NESTING levels."""
@@ -146,13 +174,8 @@ class TypeParser:
         return self._named_type(word)
 
     def _tuple_type(self) -> Type:
-        items = []
-        while not self.accept(")"):
-            items.append(self.type())
-            if not self.accept(","):
-                self.expect(")")
-                return items[0] if len(items) == 1 else TupleType(tuple(items))
-        return TupleType(tuple(items))
+        items = self.listed(")", self.type)
+        return items[0] if self.is_one(items) else TupleType(tuple(items))
 
     def _tensor_type(self) -> Type:
         self.expect("[")
@@ -191,11 +214,7 @@ class TypeParser:
 
     def _type_param(self) -> TypeVar:
         start = self.place
-        word = self.expect_kind("name", "a variable for a type")
-        if not is_type_name(word.text):
-            self.fail(
-                Q0202, f"expected a variable for a type, got {word.text!r}", word, "that word is a type"
-            )
+        word = self.expect_type_name("a variable for a type")
         made = TypeVar(word.text, span=self.span_from(start))
         self.type_vars[-1][word.text] = made
         return made
@@ -225,10 +244,7 @@ class TypeParser:
 
     def attribute(self) -> tuple[str, Any]:
         """`key=value`; a key may have dots, or stand in quotes."""
-        is_quoted = self.word.kind == "string"
-        key = self.next().value if is_quoted else self.expect_kind("name", "an attribute's name").text
-        while not is_quoted and self.accept("."):
-            key += f".{self.expect_kind('name', 'a name').text}"
+        key = self.next().value if self.word.kind == "string" else self.dotted("an attribute's name")
         self.expect("=")
         return key, self.value()
 
@@ -291,9 +307,7 @@ class TypeParser:
         """`meta[key][index]`"""
         start = self.next()
         self.expect("[")
-        key = self.expect_kind("name", "a kind of metadata").text
-        while self.accept("."):
-            key += f".{self.expect_kind('name', 'a name').text}"
+        key = self.dotted("a kind of metadata")
         self.expect("]")
         self.expect("[")
         index = self.expect_kind("number", "a number")
