@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from heddle.ir.module import IRModule
+from heddle.ir.node import replace
 from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from heddle.support.diagnostics import UsageError
@@ -87,15 +88,8 @@ def _split(pattern: Pattern, case: Pattern, mod: IRModule) -> list[Pattern]:
     parts = list(_parts(case))
     for place, (inner, part) in enumerate(zip(_parts(pattern), parts, strict=False)):
         if _fit(inner, part) is _Fit.OPEN:
-            found: list[Pattern] = []
-            for new in _split(inner, part, mod):
-                items = (*parts[:place], new, *parts[place + 1 :])
-                found.append(
-                    PatternConstructor(case.constructor, items, span=None)
-                    if isinstance(case, PatternConstructor)
-                    else PatternTuple(items, span=None)
-                )
-            return found
+            found = _split(inner, part, mod)
+            return [replace(case, patterns=(*parts[:place], new, *parts[place + 1 :])) for new in found]
     return [case]
 
 

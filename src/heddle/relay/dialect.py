@@ -59,10 +59,6 @@ def _run(func: Function, mod: IRModule, args: Sequence[Any]) -> Any:
     return RelayInterpreter(mod).call(func, [as_value(arg) for arg in args])
 
 
-def _normalize(func: Function, mod: IRModule | None) -> Any:
-    return infer_expr(func, mod)
-
-
 declare_dialect(
     Dialect(
         name="relay",
@@ -73,6 +69,6 @@ declare_dialect(
         read=_Reader,
         verify=verify_relay_function,
         run=_run,
-        normalize=_normalize,
+        normalize=infer_expr,
     )
 )

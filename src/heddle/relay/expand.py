@@ -56,10 +56,8 @@ def expand(name: str, args: Sequence[Expr], attrs: Attrs) -> Expr:
     except HeddleError:
         raise
     except (ArithmeticError, LookupError, ValueError) as error:  # sizes are taken apart for the ranks stated
-        message = (
-            f"{name}: the arguments have other ranks, or attributes other lengths, than the operator takes"
-        )
-        raise IRTypeError(R0205, message) from error
+        what = "the arguments have other ranks, or attributes other lengths, than the operator takes"
+        raise IRTypeError(R0205, f"{name}: {what}") from error
 
 
 def placeholder(ty: Type, hint: str = "x") -> Expr:

@@ -32,23 +32,24 @@ from heddle.relay.nodes import (
 from heddle.relay.placement import parts
 from heddle.support.diagnostics import IRTypeError
 
-_METHODS: dict[type, str] = {
-    Function: "visit_function",
-    Call: "visit_call",
-    Let: "visit_let",
-    Var: "visit_var",
-    GlobalVar: "visit_global_var",
-    If: "visit_if",
-    Tuple: "visit_tuple",
-    TupleGetItem: "visit_tuple_getitem",
-    Constant: "visit_constant",
-    RefCreate: "visit_ref_create",
-    RefRead: "visit_ref_read",
-    RefWrite: "visit_ref_write",
-    Constructor: "visit_constructor",
-    Match: "visit_match",
-    Op: "visit_op",
+_NAMES: dict[type, str] = {
+    Function: "function",
+    Call: "call",
+    Let: "let",
+    Var: "var",
+    GlobalVar: "global_var",
+    If: "if",
+    Tuple: "tuple",
+    TupleGetItem: "tuple_getitem",
+    Constant: "constant",
+    RefCreate: "ref_create",
+    RefRead: "ref_read",
+    RefWrite: "ref_write",
+    Constructor: "constructor",
+    Match: "match",
+    Op: "op",
 }
+_METHODS = {cls: f"visit_{name}" for cls, name in _NAMES.items()}
 _TYPE_METHODS: dict[type, str] = {
     TypeVar: "visit_type_var",
     IncompleteType: "visit_incomplete_type",
@@ -61,6 +62,12 @@ _TYPE_METHODS: dict[type, str] = {
     TypeCall: "visit_type_call",
     TypeData: "visit_type_data",
 }
+
+
+def methods_by_class(owner: type) -> dict[type, Any]:
+    """The methods of a class for the classes of expressions: `_call` for calls, `_let` for lets, ..."""
+    found = {cls: getattr(owner, f"_{name}", None) for cls, name in _NAMES.items()}
+    return {cls: method for cls, method in found.items() if method is not None}
 
 
 class ExprFunctor:

@@ -8,6 +8,7 @@ nodes.
 
 from __future__ import annotations
 
+from types import GeneratorType
 from typing import Any
 
 from heddle.graph.infer import function_type
@@ -22,6 +23,7 @@ from heddle.ir.visitor import walk_distinct
 from heddle.relay.cases import unmatched_cases
 from heddle.relay.codes import Q0301, Q0302, Q0303, Q0304, Q0305, Q0306, Q0307, Q0308
 from heddle.relay.expand import without_symbols
+from heddle.relay.functor import methods_by_class
 from heddle.relay.kinds import check_kind
 from heddle.relay.nodes import (
     IncompleteType,
@@ -41,7 +43,7 @@ from heddle.relay.text_values import type_text
 from heddle.relay.unify import Mismatch, instantiate
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import Code, Diagnostic, HeddleError, IRTypeError, did_you_mean
-from heddle.support.trampoline import Recursion, run
+from heddle.support.trampoline import Recursion
 
 MOST_FINDINGS = 20
 ANNOTATE = "give parameters and results types, or use the function on values that have them"
@@ -136,9 +138,7 @@ class Inference:
             if isinstance(func, Function) and not is_relay(func):
                 known = without_symbols(function_type(func))
             elif isinstance(func, Function):
-                known = (
-                    func.ty if func.ty is not None and is_current(func, self.mod) else self.signature(func)
-                )
+                known = func.ty if func.ty and is_current(func, self.mod) else self.signature(func)
             elif func is not None and getattr(func, "ty", None) is not None:
                 known = func.ty
             else:
@@ -162,34 +162,33 @@ class Inference:
         method = _RULES.get(type(expr))
         if method is None:
             return self.error(Q0303, f"{type(expr).__name__} is no expression of Relay", expr)
-        found = yield method(self, expr)
+        found = method(self, expr)
+        if isinstance(found, GeneratorType):
+            found = yield found
         self.types[id(expr)] = found
         return found
 
-    def _var(self, expr: Var) -> Recursion:
+    def _var(self, expr: Var) -> Type:
         return self.var_type(expr)
-        yield
 
-    def _global(self, expr: GlobalVar) -> Recursion:
+    def _global_var(self, expr: GlobalVar) -> Recursion:
         func = self.mod.get(expr)
         if isinstance(func, Function) and func.ret_ty is None and func.dialect == "relay":
             yield self.infer(func)  # what it gives is known only from its body
         return self.global_type(expr, expr)
 
-    def _constant(self, expr: Constant) -> Recursion:
+    def _constant(self, expr: Constant) -> Type:
         return TensorType(tuple(expr.data.shape), expr.data.dtype)
-        yield
 
-    def _op(self, expr: Op) -> Recursion:
+    def _op(self, expr: Op) -> Type:
         return self.error(
             Q0303,
             f"operator {expr.name} is used as a value",
             expr,
             help=f"write a function that calls it: fn (%x) {{ {expr.name}(%x) }}",
         )
-        yield
 
-    def _constructor(self, expr: Constructor) -> Recursion:
+    def _constructor(self, expr: Constructor) -> Type:
         """A function that is generic in the variables of the data type."""
         definition = self.mod.type_definitions.get(expr.belong_to)
         if definition is None:
@@ -199,7 +198,6 @@ class Inference:
         own = definition.constructor(expr.name_hint) or expr
         result = TypeCall(definition.header, definition.type_vars)
         return FuncType(own.inputs, result, True, definition.type_vars)
-        yield
 
     def _tuple(self, expr: Tuple) -> Recursion:
         fields = []
@@ -207,7 +205,7 @@ class Inference:
             fields.append((yield self.infer(item)))
         return TupleType(tuple(fields))
 
-    def _item(self, expr: TupleGetItem) -> Recursion:
+    def _tuple_getitem(self, expr: TupleGetItem) -> Recursion:
         value = yield self.infer(expr.tuple_value)
         return self.relations.add(expr, [value])
 
@@ -261,7 +259,7 @@ class Inference:
             found = self.same(ty, TupleType(fields), "a tuple pattern", pattern)
             self._patterns(pattern, found.fields if isinstance(found, TupleType) else fields)
         elif isinstance(pattern, PatternConstructor):
-            whole = run(self._constructor(pattern.constructor))
+            whole = self._constructor(pattern.constructor)
             if not isinstance(whole, FuncType):
                 return
             inputs, result, _ = instantiate(whole)
@@ -303,14 +301,12 @@ class Inference:
     # ---- calls
 
     def _call(self, expr: Call) -> Recursion:
+        callee = None if isinstance(expr.op, Op) else (yield self.infer(expr.op))
         args = []
-        if isinstance(expr.op, Op):
-            for arg in expr.args:
-                args.append((yield self.infer(arg)))
-            return self.relations.add(expr, args)
-        callee = yield self.infer(expr.op)
         for arg in expr.args:
             args.append((yield self.infer(arg)))
+        if callee is None:
+            return self.relations.add(expr, args)
         return self._apply(expr, self.unifier.root(callee), args)
 
     def _apply(self, expr: Call, callee: Type, args: list[Type]) -> Type:
@@ -383,23 +379,7 @@ def _name(callee: Any) -> str:
     return callee.name_hint if isinstance(callee, Constructor) else "the function"
 
 
-_RULES: dict[type, Any] = {
-    Var: Inference._var,
-    GlobalVar: Inference._global,
-    Constant: Inference._constant,
-    Op: Inference._op,
-    Constructor: Inference._constructor,
-    Tuple: Inference._tuple,
-    TupleGetItem: Inference._item,
-    Call: Inference._call,
-    If: Inference._if,
-    Let: Inference._let,
-    Function: Inference._function,
-    Match: Inference._match,
-    RefCreate: Inference._ref_create,
-    RefRead: Inference._ref_read,
-    RefWrite: Inference._ref_write,
-}
+_RULES = methods_by_class(Inference)
 
 
 def is_current(func: Function, mod: IRModule) -> bool:

@@ -9,9 +9,10 @@ Values are arrays, tuples, `ConstructorValue`, `RefValue` and `Closure`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from types import GeneratorType
 from typing import Any
 
 import numpy as np
@@ -46,6 +47,7 @@ from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.relay.codes import Q0307, Q0401, Q0402, Q0403, Q0404
 from heddle.relay.expand import expand, placeholder
+from heddle.relay.functor import methods_by_class
 from heddle.relay.nodes import (
     Let,
     Match,
@@ -202,32 +204,29 @@ class RelayInterpreter:
         method = _VALUES.get(type(expr))
         if method is None:
             raise self._fault(Q0404, f"{type(expr).__name__} has no value", expr)
-        return (yield method(self, expr, frame))
+        found = method(self, expr, frame)
+        return (yield found) if isinstance(found, GeneratorType) else found
 
-    def _var(self, expr: Var, frame: _Frame) -> Recursion:
+    def _var(self, expr: Var, frame: _Frame) -> Any:
         if expr not in frame.values:
             raise self._fault(Q0307, f"variable %{expr.name_hint} is not bound", expr)
         return frame.values[expr]
-        yield
 
-    def _global(self, expr: GlobalVar, _frame: _Frame) -> Recursion:
+    def _global_var(self, expr: GlobalVar, _frame: _Frame) -> Any:
         func = self.mod.get(expr)
         if not isinstance(func, Function):
             raise self._fault(Q0307, f"the module has no Relay function @{expr.name_hint}", expr)
         return self._program(func)
-        yield
 
-    def _constant(self, expr: Constant, _frame: _Frame) -> Recursion:
+    def _constant(self, expr: Constant, _frame: _Frame) -> Any:
         known = self._constants.get(id(expr))
         if known is None:
             known = expr, np.asarray(expr.data.numpy(), expr.data.dtype.numpy())
             self._constants[id(expr)] = known
         return known[1]
-        yield
 
-    def _constructor(self, expr: Constructor, _frame: _Frame) -> Recursion:
+    def _constructor(self, expr: Constructor, _frame: _Frame) -> Any:
         return expr
-        yield
 
     def _function(self, expr: Function, frame: _Frame) -> Recursion:
         yield self._before(expr, frame)
@@ -244,7 +243,7 @@ class RelayInterpreter:
             items.append((yield self.eval(item, frame)))
         return tuple(items)
 
-    def _item(self, expr: TupleGetItem, frame: _Frame) -> Recursion:
+    def _tuple_getitem(self, expr: TupleGetItem, frame: _Frame) -> Recursion:
         return (yield self.eval(expr.tuple_value, frame))[expr.index]
 
     def _ref_create(self, expr: RefCreate, frame: _Frame) -> Recursion:
@@ -395,16 +394,4 @@ def _bind(param: Expr, arg: Any, values: dict[Var, Any]) -> None:
         values[param] = arg
 
 
-_VALUES: dict[type, Callable[[RelayInterpreter, Any, _Frame], Recursion]] = {
-    Var: RelayInterpreter._var,
-    GlobalVar: RelayInterpreter._global,
-    Constant: RelayInterpreter._constant,
-    Constructor: RelayInterpreter._constructor,
-    Function: RelayInterpreter._function,
-    Tuple: RelayInterpreter._tuple,
-    TupleGetItem: RelayInterpreter._item,
-    RefCreate: RelayInterpreter._ref_create,
-    RefRead: RelayInterpreter._ref_read,
-    RefWrite: RelayInterpreter._ref_write,
-    Call: RelayInterpreter._call,
-}
+_VALUES = methods_by_class(RelayInterpreter)

@@ -28,7 +28,7 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     elif isinstance(t, TypeRelation):
         return TypeKind.Constraint
     elif not isinstance(t, TensorType):
-        raise IRTypeError(Q0306, f"{type_text(t)} is no type of Relay values", span=t.span)
+        raise _wrong(t, f"{type_text(t)} is no type of Relay values")
     return TypeKind.Type
 
 
@@ -36,24 +36,19 @@ def _need_types(types: tuple[Type, ...], mod: IRModule | None, what: str) -> Non
     for ty in types:
         kind = check_kind(ty, mod)
         if kind not in (TypeKind.Type, TypeKind.BaseType):
-            raise IRTypeError(
-                Q0306, f"{what} must be a type, got {type_text(ty)} of kind {kind.name}", span=ty.span
-            )
+            raise _wrong(ty, f"{what} must be a type, got {type_text(ty)} of kind {kind.name}")
 
 
 def _check_call(ty: TypeCall, mod: IRModule | None) -> None:
+    name = type_text(ty.func)
     if isinstance(ty.func, GlobalTypeVar):
-        if mod is not None:
-            _check_arity(ty, len(mod.type_definition(ty.func).type_vars))
+        count = len(mod.type_definition(ty.func).type_vars) if mod is not None else len(ty.args)
+        if len(ty.args) != count:
+            raise _wrong(ty, f"type {name} takes {count} arguments, got {len(ty.args)}")
     elif not isinstance(ty.func, (TypeVar, IncompleteType)) or ty.func.kind != TypeKind.AdtHandle:
-        raise IRTypeError(
-            Q0306, f"only a data type can be applied to types, got {type_text(ty.func)}", span=ty.span
-        )
-    _need_types(ty.args, mod, f"an argument of {type_text(ty.func)}")
+        raise _wrong(ty, f"only a data type can be applied to types, got {name}")
+    _need_types(ty.args, mod, f"an argument of {name}")
 
 
-def _check_arity(ty: TypeCall, count: int) -> None:
-    if len(ty.args) != count:
-        raise IRTypeError(
-            Q0306, f"type {type_text(ty.func)} takes {count} arguments, got {len(ty.args)}", span=ty.span
-        )
+def _wrong(ty: Type, message: str) -> IRTypeError:
+    return IRTypeError(Q0306, message, span=ty.span)

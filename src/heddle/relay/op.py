@@ -77,10 +77,8 @@ def relay_call(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Cal
     record, alias = lookup(name)
     specs = alias.inputs_of(record)
     given = [_argument(spec, value) for spec, value in zip(_repeated(specs, len(args)), args, strict=False)]
-    named = {
-        key: _argument(spec, kwargs[key]) if (spec := _spec(specs, key)) is not None else kwargs[key]
-        for key in kwargs
-    }
+    inputs_by_name = {spec.name: spec for spec in specs}
+    named = {key: _argument(inputs_by_name.get(key), value) for key, value in kwargs.items()}
     inputs, attrs = bind_arguments(name, specs, alias.attrs_of(record), given, named)
     args_given = tuple(value for values in inputs.values() for value in values)
     return Call(Op(name, span=None), args_given, _checked(name, alias.attrs_of(record), attrs))
@@ -94,24 +92,19 @@ def _repeated(specs: Sequence[Input], count: int) -> list[Input | None]:
     return found + [None] * (count - len(found))
 
 
-def _spec(specs: Sequence[Input], name: str) -> Input | None:
-    return next((spec for spec in specs if spec.name == name), None)
-
-
 def _argument(spec: Input | None, value: Any) -> Any:
     """An input as an expression; an attribute, or an input that is left out, as it is."""
-    return (
-        value if spec is None or value is None or spec.kind not in ("tensor", "tensors") else as_expr(value)
-    )
+    is_input = spec is not None and value is not None and spec.kind in ("tensor", "tensors")
+    return as_expr(value) if is_input else value
 
 
 def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
     """The attributes of a call, defaults filled in. Raises: UsageError I0403."""
     record, alias = lookup(name)
     specs = alias.attrs_of(record)
-    return (
-        _checked(name, specs, bind_arguments(name, (), specs, (), given)[1]) if specs or given else NO_ATTRS
-    )
+    if not specs and not given:
+        return NO_ATTRS
+    return _checked(name, specs, bind_arguments(name, (), specs, (), given)[1])
 
 
 def full_attrs(call: Call) -> Attrs:
@@ -314,14 +307,10 @@ class RelayWord:
             for spec in alias.inputs_of(record)
         ]
         defaults = {spec.name: spec.default for spec in alias.attrs_of(record)} | dict(alias.defaults)
+        is_open = bool(inputs) and inputs[-1].kind is Parameter.VAR_POSITIONAL
+        kind = Parameter.KEYWORD_ONLY if is_open else Parameter.POSITIONAL_OR_KEYWORD
         attrs = [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY
-                if inputs and inputs[-1].kind is Parameter.VAR_POSITIONAL
-                else Parameter.POSITIONAL_OR_KEYWORD,
-                default=Parameter.empty if default is REQUIRED else default,
-            )
+            Parameter(name, kind, default=Parameter.empty if default is REQUIRED else default)
             for name, default in defaults.items()
         ]
         return Signature(_required_first([*inputs, *attrs]))

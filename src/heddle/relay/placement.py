@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from heddle.ir import visitor
@@ -32,27 +33,22 @@ def is_leaf(expr: Any) -> bool:
 
 def parts(expr: Any) -> list[tuple[Expr, int | None]]:
     """The expressions directly below, each with the number of the scope that it opens, or None."""
-    if isinstance(expr, Call):
-        return [(expr.op, None), *((arg, None) for arg in expr.args)]
-    if isinstance(expr, Tuple):
-        return [(item, None) for item in expr.fields]
-    if isinstance(expr, Let):
-        return [(expr.value, None), (expr.body, None)]
-    if isinstance(expr, TupleGetItem):
-        return [(expr.tuple_value, None)]
-    if isinstance(expr, Function):
-        return [(expr.body, 0)]
-    if isinstance(expr, If):
-        return [(expr.cond, None), (expr.true_branch, 0), (expr.false_branch, 1)]
-    if isinstance(expr, Match):
-        return [(expr.data, None), *((clause.rhs, place) for place, clause in enumerate(expr.clauses))]
-    if isinstance(expr, RefCreate):
-        return [(expr.value, None)]
-    if isinstance(expr, RefRead):
-        return [(expr.ref, None)]
-    if isinstance(expr, RefWrite):
-        return [(expr.ref, None), (expr.value, None)]
-    return []
+    below = _PARTS.get(type(expr))
+    return below(expr) if below is not None else []
+
+
+_PARTS: dict[type, Callable[[Any], list[tuple[Expr, int | None]]]] = {
+    Call: lambda expr: [(expr.op, None), *((arg, None) for arg in expr.args)],
+    Tuple: lambda expr: [(item, None) for item in expr.fields],
+    Let: lambda expr: [(expr.value, None), (expr.body, None)],
+    TupleGetItem: lambda expr: [(expr.tuple_value, None)],
+    Function: lambda expr: [(expr.body, 0)],
+    If: lambda expr: [(expr.cond, None), (expr.true_branch, 0), (expr.false_branch, 1)],
+    Match: lambda expr: [(expr.data, None), *((clause.rhs, n) for n, clause in enumerate(expr.clauses))],
+    RefCreate: lambda expr: [(expr.value, None)],
+    RefRead: lambda expr: [(expr.ref, None)],
+    RefWrite: lambda expr: [(expr.ref, None), (expr.value, None)],
+}
 
 
 def operands(expr: Any) -> list[Any]:
@@ -100,7 +96,7 @@ def _own_parts(func: Any, outside: set[Var]) -> set[int]:
     for expr in post_order(func):
         below = [named[id(child)] for child in operands(expr)]
         found = {expr} - outside if isinstance(expr, Var) else set[Var]().union(*below)
-        named[id(expr)] = found if expr is func else found.difference(_bound_by(expr))
+        named[id(expr)] = found if expr is func else found.difference(bound_by(expr))
     own: set[int] = set()
     todo = [func]
     while todo:
@@ -111,20 +107,24 @@ def _own_parts(func: Any, outside: set[Var]) -> set[int]:
     return own
 
 
-def _bound_by(expr: Any) -> Iterable[Var]:
-    """The variables that an expression binds."""
+def bound_here(expr: Any) -> list[tuple[Var, ...]]:
+    """The variables that an expression binds, for each of its parts that sees them."""
     if isinstance(expr, Function):
-        return expr.params
+        return [expr.params]
     if isinstance(expr, Let):
-        return (expr.var,)
-    clauses = expr.clauses if isinstance(expr, Match) else ()
-    return tuple(var for clause in clauses for var in bound_vars(clause.lhs))
+        return [(expr.var,)]
+    return [bound_vars(clause.lhs) for clause in expr.clauses] if isinstance(expr, Match) else []
+
+
+def bound_by(expr: Any) -> Iterable[Var]:
+    """All variables that an expression binds."""
+    return chain.from_iterable(bound_here(expr))
 
 
 def _copied(func: Any, own: set[int]) -> Any:
     """A function with copies of some of its expressions, which bind variables of their own."""
     copied = [expr for expr in post_order(func) if id(expr) in own]
-    bound = {id(var): replace(var) for expr in copied for var in _bound_by(expr)}
+    bound = {id(var): replace(var) for expr in copied for var in bound_by(expr)}
     return _rebuilt(func, bound, own)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from types import GeneratorType
 from typing import Any
 
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
@@ -20,6 +21,7 @@ from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
 from heddle.ir.types import FuncType, TupleType, Type, TypeVar
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import walk_distinct
+from heddle.relay.functor import methods_by_class
 from heddle.relay.nodes import (
     AnyDim,
     Clause,
@@ -96,7 +98,7 @@ class RelayPrinter(TextValues):
         self._graph, self._defined = {}, set()
         free = [self._free(var) for var in free_vars(func)]
         self._placed.inner[id(func), 0].lines += free
-        return str(run(self._function(func, head)))
+        return str(run(self._definition(func, head)))
 
     def expression(self, expr: Any) -> str:
         """An expression alone; its free variables come first."""
@@ -160,30 +162,25 @@ class RelayPrinter(TextValues):
         method = _FORMS.get(type(expr))
         if method is None:
             return self.meta_ref(expr.node_kind, expr)
-        text = yield method(self, expr)
-        return text
+        text = method(self, expr)
+        return (yield text) if isinstance(text, GeneratorType) else text
 
-    def _var(self, expr: Var) -> Recursion:
+    def _var(self, expr: Var) -> str:
         return self.variable(expr)
-        yield
 
-    def _global(self, expr: GlobalVar) -> Recursion:
+    def _global_var(self, expr: GlobalVar) -> str:
         return self.global_name(expr)
-        yield
 
-    def _op(self, expr: Op) -> Recursion:
+    def _op(self, expr: Op) -> str:
         if expr.name in self._constructors:
             self.refuse(f"an operator and a constructor are called {expr.name!r}", span=expr.span)
         return expr.name
-        yield
 
-    def _constructor(self, expr: Constructor) -> Recursion:
+    def _constructor(self, expr: Constructor) -> str:
         return self.constructor_name(expr)
-        yield
 
-    def _constant(self, expr: Constant) -> Recursion:
+    def _constant(self, expr: Constant) -> str:
         return self.constant(expr) + self.annotate(expr)
-        yield
 
     def _tuple(self, expr: Tuple) -> Recursion:
         items = []
@@ -192,7 +189,7 @@ class RelayPrinter(TextValues):
         text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
         return text + self.annotate(expr)
 
-    def _item(self, expr: TupleGetItem) -> Recursion:
+    def _tuple_getitem(self, expr: TupleGetItem) -> Recursion:
         value = yield self.name(expr.tuple_value)
         text = f"{value}.{expr.index}" if value.startswith("%") else f"({value}).{expr.index}"
         return text + self.annotate(expr)
@@ -263,10 +260,10 @@ class RelayPrinter(TextValues):
         """A let where a value is expected."""
         return (yield self._block(expr, self._placed.inner[id(expr), 0], is_open=True))
 
-    def _fn(self, expr: Function) -> Recursion:
-        return (yield self._function(expr, "fn "))
+    def _function(self, expr: Function) -> Recursion:
+        return (yield self._definition(expr, "fn "))
 
-    def _function(self, expr: Function, head: str) -> Recursion:
+    def _definition(self, expr: Function, head: str) -> Recursion:
         is_inferred = expr.ty is not None
         params = [
             f"{self.define(param)}{self._annotation(param.ty)}{self.annotate(param) if is_inferred else ''}"
@@ -313,29 +310,15 @@ class RelayPrinter(TextValues):
             items.append((yield self.name(getattr(expr, field))))
         return f"{word}({', '.join(items)})" + self.annotate(expr)
 
+    _ref_create = _ref_read = _ref_write = _reference
+
 
 _REFERENCES = {
     RefCreate: ("ref", ("value",)),
     RefRead: ("ref_read", ("ref",)),
     RefWrite: ("ref_write", ("ref", "value")),
 }
-_FORMS: dict[type, Any] = {
-    Var: RelayPrinter._var,
-    GlobalVar: RelayPrinter._global,
-    Op: RelayPrinter._op,
-    Constructor: RelayPrinter._constructor,
-    Constant: RelayPrinter._constant,
-    Tuple: RelayPrinter._tuple,
-    TupleGetItem: RelayPrinter._item,
-    Call: RelayPrinter._call,
-    If: RelayPrinter._if,
-    Let: RelayPrinter._let,
-    Function: RelayPrinter._fn,
-    Match: RelayPrinter._match,
-    RefCreate: RelayPrinter._reference,
-    RefRead: RelayPrinter._reference,
-    RefWrite: RelayPrinter._reference,
-}
+_FORMS = methods_by_class(RelayPrinter)
 
 
 def _same(value: Any, default: Any) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from heddle.ir.attrs import Attrs
@@ -43,7 +43,7 @@ class Relation:
     args: list[Type]
     result: Type
     known: tuple[Type, ...] | None = None
-    has_failed: bool = field(default=False)
+    has_failed: bool = False
 
 
 def _callee(call: Call) -> str:
@@ -121,10 +121,8 @@ class Relations:
         args = [self.unifier.resolve(arg) for arg in relation.args]
         try:
             with at(relation.expr.span), said_by(relay_words):
-                if isinstance(relation.expr, TupleGetItem):
-                    found = self._field(relation.expr, args[0])
-                else:
-                    found = self._call(relation, args)
+                is_call = isinstance(relation.expr, Call)
+                found = self._call(relation, args) if is_call else self._field(relation.expr, args[0])
             if found is None:
                 self._wait(relation)
                 return
@@ -161,20 +159,16 @@ class Relations:
         if isinstance(ty, IncompleteType):
             return None
         if not isinstance(ty, TupleType):
-            raise HeddleError(
-                Q0310,
+            message, help = (
                 f"only a tuple has fields, got {type_text(ty)}",
-                span=expr.span,
-                help="take gives an element of a tensor",
+                "take gives an element of a tensor",
             )
-        if not 0 <= expr.index < len(ty.fields):
-            raise HeddleError(
-                Q0310,
-                f"field {expr.index} of a tuple of {len(ty.fields)} fields",
-                span=expr.span,
-                help="fields are counted from 0",
-            )
-        return ty.fields[expr.index]
+        elif not 0 <= expr.index < len(ty.fields):
+            message = f"field {expr.index} of a tuple of {len(ty.fields)} fields"
+            help = "fields are counted from 0"
+        else:
+            return ty.fields[expr.index]
+        raise HeddleError(Q0310, message, span=expr.span, help=help)
 
     # ---- operators
 

@@ -105,15 +105,9 @@ class _Writer:
             return self.inference.unifier.resolve(old)
         if isinstance(old, GlobalVar):
             return self._global(old)
-        known = self.inference.types.get(id(old))
-        if (
-            known is None
-            or not isinstance(old, Expr)
-            or isinstance(old, Constructor)
-            or "ty" not in old.init_names
-        ):
-            return new
-        return self._with_type(old, new, self._resolve(known, old))
+        has_type = isinstance(old, Expr) and not isinstance(old, Constructor) and "ty" in old.init_names
+        known = self.inference.types.get(id(old)) if has_type else None
+        return new if known is None else self._with_type(old, new, self._resolve(known, old))
 
     def _with_type(self, old: Any, new: Any, ty: Type) -> Any:
         changes: dict[str, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 from math import prod
@@ -16,7 +17,7 @@ from heddle.ir.variables import free_vars
 from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
-from heddle.relay.placement import parts, post_order
+from heddle.relay.placement import operands, post_order
 from heddle.relay.transform.rewriting import is_call, sizes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.relay.transform.to_basic_block_normal_form import crossing
@@ -52,23 +53,10 @@ class Feature(IntEnum):
     LET_REC = 16
 
 
-_FEATURES = {
-    Var: Feature.VAR,
-    GlobalVar: Feature.GLOBAL_VAR,
-    Constant: Feature.CONSTANT,
-    Tuple: Feature.TUPLE,
-    TupleGetItem: Feature.TUPLE_GET_ITEM,
-    Function: Feature.FUNCTION,
-    Op: Feature.OP,
-    Call: Feature.CALL,
-    Let: Feature.LET,
-    If: Feature.IF,
-    RefCreate: Feature.REF_CREATE,
-    RefRead: Feature.REF_READ,
-    RefWrite: Feature.REF_WRITE,
-    Constructor: Feature.CONSTRUCTOR,
-    Match: Feature.MATCH,
-}
+_CLASSES: list[type] = [Var, GlobalVar, Constant, Tuple, TupleGetItem, Function, Op, Call, Let, If]
+_CLASSES += [RefCreate, RefRead, RefWrite, Constructor, Match]
+_FEATURES = dict(zip(_CLASSES, Feature, strict=False))
+"""The features that are classes come first."""
 _SHARED = (Call, Tuple, TupleGetItem, If, Match, RefCreate, RefRead, RefWrite, Function)
 
 
@@ -77,17 +65,15 @@ def detect_feature(a: Any, b: IRModule | None = None) -> set[Feature]:
     expression calls, which count too."""
     mod = a if isinstance(a, IRModule) else b
     roots = [] if isinstance(a, IRModule) else [a]
-    roots += (
-        [func for func in mod.functions.values() if isinstance(func, Function)] if mod is not None else []
-    )
+    if mod is not None:
+        roots += (func for func in mod.functions.values() if isinstance(func, Function))
     found: set[Feature] = set()
     for root in roots:
-        uses: dict[int, int] = {}
+        uses: Counter[int] = Counter()
         for expr in post_order(root):
             if type(expr) in _FEATURES:
                 found.add(_FEATURES[type(expr)])
-            for child, _ in parts(expr):
-                uses[id(child)] = uses.get(id(child), 0) + isinstance(child, _SHARED)
+            uses.update(id(child) for child in operands(expr) if isinstance(child, _SHARED))
             if (
                 isinstance(expr, Let)
                 and isinstance(expr.value, Function)
@@ -183,10 +169,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
         for root in post_order(func) if isinstance(func, Function) else ():
             if is_call(root, "qnn.quantize"):
                 found |= _between(root)
-    counts: dict[str, int] = {}
-    for name in found.values():
-        counts[name] = counts.get(name, 0) + 1
-    return counts
+    return dict(Counter(found.values()))
 
 
 def _between(root: Call) -> dict[int, str]:
@@ -195,7 +178,7 @@ def _between(root: Call) -> dict[int, str]:
     def below(expr: Any) -> list[Any]:
         if expr is not root and is_call(expr, "qnn.dequantize"):
             return []
-        return list(root.args[:1]) if expr is root else [child for child, _ in parts(expr)]
+        return list(root.args[:1]) if expr is root else operands(expr)
 
     region = [expr for expr in post_order(root, below) if expr is not root]
     if any(isinstance(expr, (Var, GlobalVar, If, Let, Match, Function)) for expr in region):

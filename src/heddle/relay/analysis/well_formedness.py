@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from heddle.ir.expr import Function, Var
 from heddle.ir.module import IRModule
-from heddle.ir.variables import bound_vars
 from heddle.relay.codes import Q0307, Q0309
 from heddle.relay.nodes import Let, Match
-from heddle.relay.placement import parts
+from heddle.relay.placement import bound_by, bound_here, operands, post_order
 from heddle.relay.typed import infer_local
 from heddle.support.diagnostics import Diagnostic, HeddleError
 
@@ -22,56 +22,25 @@ def well_formed(expr: Any) -> bool:
 
 def scope_findings(expr: Any) -> list[Diagnostic]:
     """What is wrong with the variables of an expression. The work grows with the number of distinct nodes."""
-    findings: list[Diagnostic] = []
-    binders = _binders(expr)
-    for var, places in binders.items():
-        if len(places) > 1:
-            findings.append(
-                Diagnostic(
-                    Q0309,
-                    f"variable %{var.name_hint} is bound {len(places)} times",
-                    var.span,
-                    help="variables of equal names may differ: make one for each place",
-                )
-            )
+    binders = Counter(var for node in reversed(post_order(expr)) for var in bound_by(node))
+    findings = [
+        Diagnostic(
+            Q0309,
+            f"variable %{var.name_hint} is bound {count} times",
+            var.span,
+            help="variables of equal names may differ: make one for each place",
+        )
+        for var, count in binders.items()
+        if count > 1
+    ]
     return findings + _escapes(expr, set(binders))
-
-
-def _bound_here(expr: Any) -> list[tuple[Var, ...]]:
-    """The variables that an expression binds, for each of its parts that sees them."""
-    if isinstance(expr, Function):
-        return [expr.params]
-    if isinstance(expr, Let):
-        return [(expr.var,)]
-    return [bound_vars(clause.lhs) for clause in expr.clauses] if isinstance(expr, Match) else []
-
-
-def _binders(expr: Any) -> dict[Var, list[int]]:
-    found: dict[Var, list[int]] = {}
-    seen: set[int] = set()
-    todo = [expr]
-    while todo:
-        node = todo.pop()
-        if id(node) not in seen:
-            seen.add(id(node))
-            for group in _bound_here(node):
-                for var in group:
-                    found.setdefault(var, []).append(id(node))
-            todo += [child for child, _ in parts(node)]
-    return found
 
 
 def _escapes(expr: Any, bound: set[Var]) -> list[Diagnostic]:
     """Uses of bound variables outside their scopes: those that are still free at the top."""
     needed: dict[int, frozenset[Var]] = {}
-    todo: list[tuple[Any, bool]] = [(expr, False)]
-    while todo:
-        node, is_done = todo.pop()
-        if is_done:
-            needed[id(node)] = _needs(node, needed, bound)
-        elif id(node) not in needed:
-            todo.append((node, True))
-            todo += [(child, False) for child, _ in parts(node) if id(child) not in needed]
+    for node in post_order(expr):
+        needed[id(node)] = _needs(node, needed, bound)
     return [
         Diagnostic(
             Q0307,
@@ -86,14 +55,14 @@ def _escapes(expr: Any, bound: set[Var]) -> list[Diagnostic]:
 def _needs(node: Any, needed: dict[int, frozenset[Var]], bound: set[Var]) -> frozenset[Var]:
     if isinstance(node, Var):
         return frozenset((node,)) if node in bound else frozenset()
-    below = [needed[id(child)] for child, _ in parts(node)]
+    below = [needed[id(child)] for child in operands(node)]
     if isinstance(node, Function):
         return below[0] - set(node.params)
     if isinstance(node, Let):
         value = below[0] - {node.var} if isinstance(node.value, Function) else below[0]
         return _union([value, below[1] - {node.var}])
     if isinstance(node, Match):
-        groups = _bound_here(node)
+        groups = bound_here(node)
         return _union([below[0], *(part - set(group) for part, group in zip(below[1:], groups, strict=True))])
     return _union(below)
 

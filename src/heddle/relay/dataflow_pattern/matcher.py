@@ -123,20 +123,19 @@ class Matcher:
 
     def _associated(self, pattern: p.CallPattern, expr: Any) -> bool:
         """`(a * b) / c` fits what is written `a * (b / c)`, and the other way round."""
-        op = pattern.op.expr if isinstance(pattern.op, p.ExprPattern) else None
-        if not isinstance(op, Op) or pattern.args is None or len(pattern.args) != 2 or len(expr.args) != 2:
+        name = _op_of(pattern)
+        if pattern.args is None or len(pattern.args) != 2 or len(expr.args) != 2:
             return False
-        if op.name == "divide" and _is(expr, "multiply") and isinstance(pattern.args[0], p.CallPattern):
+        if name == "divide" and _is(expr, "multiply") and isinstance(pattern.args[0], p.CallPattern):
             # pattern (a * b) / c, expression x * (y / z)
             product = pattern.args[0]
             return _op_of(product) == "multiply" and self._split(product, pattern.args[1], expr.args)
-        if op.name == "multiply" and _is(expr, "divide") and _is(expr.args[0], "multiply"):
+        if name == "multiply" and _is(expr, "divide") and _is(expr.args[0], "multiply"):
             # pattern a * (b / c), expression (x * y) / z
             for quotient, other in (pattern.args, pattern.args[::-1]):
                 if isinstance(quotient, p.CallPattern) and _op_of(quotient) == "divide" and quotient.args:
-                    for one, two in (expr.args[0].args, expr.args[0].args[::-1]):
-                        wanted = (other, *quotient.args)
-                        if self._all(wanted, (one, two, expr.args[1])):
+                    for pair in (expr.args[0].args, expr.args[0].args[::-1]):
+                        if self._all((other, *quotient.args), (*pair, expr.args[1])):
                             return True
         return False
 

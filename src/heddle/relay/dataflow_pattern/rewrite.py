@@ -105,12 +105,8 @@ def _inside(matcher: Matcher, root: Any, leaves: set[p.DFPattern]) -> set[int]:
         for expr in exprs
         if not isinstance(expr, (Op, Var))
     ]
-    return {id(root), *map(id, solid)} - _shared_constants(solid)
-
-
-def _shared_constants(exprs: Sequence[Any]) -> set[int]:
-    """Constants belong to no match: each that uses one may have it."""
-    return {id(expr) for expr in exprs if isinstance(expr, Constant)}
+    constants = {id(expr) for expr in solid if isinstance(expr, Constant)}
+    return {id(root), *map(id, solid)} - constants  # which belong to no match: each that uses one may have it
 
 
 def rewrite(callbacks: Any, expr: Any, mod: IRModule | None = None) -> Any:
@@ -171,9 +167,8 @@ def partition(
     """
     expr = with_types(pattern, expr)
     matches = find_matches(pattern, expr, check)
-    made = {}
-    for number, found in enumerate(reversed(matches)):
-        made[id(found.root)] = _as_call(found, number, attrs or {})
+    numbered = enumerate(reversed(matches))
+    made = {id(found.root): _as_call(found, number, attrs or {}) for number, found in numbered}
     return with_nodes(expr, made) if made else expr
 
 
