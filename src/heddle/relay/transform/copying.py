@@ -13,10 +13,11 @@ from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import post_order_visit, rebuild
 from heddle.relay.builders import without_type
-from heddle.relay.nodes import Let
+from heddle.relay.nodes import Clause, Let, Match, Pattern
 from heddle.relay.placement import post_order
 from heddle.relay.transform.rewriting import rewrite_nodes
 from heddle.support.diagnostics import InternalError
+from heddle.support.trampoline import Recursion
 
 Lines = list[tuple[Var, Any]]
 """Lets without their bodies."""
@@ -48,6 +49,31 @@ def with_own_bindings(expr: Any) -> Any:
         return without_type(new) if new is not old else new
 
     return rebuild(expr, change)
+
+
+def map_parts(expr: N, change: Callable[[Any], Any]) -> N:
+    """An expression with others directly below it, in its clauses and patterns too; the same object where
+    all of them stay."""
+
+    def inner(child: Any) -> Any:
+        return map_children(child, inner) if isinstance(child, (Clause, Pattern)) else change(child)
+
+    made = map_children(expr, inner)
+    return made if made is expr else without_type(made)
+
+
+def branched(
+    expr: Any, subject: Any, scope: Callable[[Any], Recursion], pattern: Callable[[Any], Pattern]
+) -> Recursion:
+    """A branch or match on another value, with what `scope` and `pattern` make of its bodies and patterns."""
+    if isinstance(expr, If):
+        true = yield scope(expr.true_branch)
+        return If(subject, true, (yield scope(expr.false_branch)), span=expr.span)
+    clauses = []
+    for clause in expr.clauses:
+        lhs = pattern(clause.lhs)
+        clauses.append(Clause(lhs, (yield scope(clause.rhs)), span=clause.span))
+    return Match(subject, tuple(clauses), expr.complete, span=expr.span)
 
 
 def with_values(root: Any, values: Mapping[Var, Any]) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS
@@ -21,7 +22,7 @@ from heddle.relay.codes import Q0503
 from heddle.relay.functor import TypeMutator
 from heddle.relay.nodes import Clause, Let, Match, PatternConstructor, PatternTuple, PatternVar
 from heddle.relay.text_values import type_text
-from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.transform.copying import Lines, branched, lets
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.unify import instantiate, is_generic, replace_type_vars, types_of_instance
@@ -337,18 +338,11 @@ class _Maker:
         """What a let binds, but for functions."""
         if isinstance(value, Call):
             return (yield self._call(value))
-        if isinstance(value, If):
-            cond = yield self._atom(value.cond)
-            true = yield self._scope(value.true_branch, value.ty)
-            false = yield self._scope(value.false_branch, value.ty)
-            return If(cond, true, false, span=value.span)
-        if isinstance(value, Match):
-            data, ty = (yield self._atom(value.data)), self._known(value.data.ty)
-            clauses = []
-            for clause in value.clauses:
-                pattern = self._pattern(clause.lhs, ty)
-                clauses.append(Clause(pattern, (yield self._scope(clause.rhs, value.ty)), span=clause.span))
-            return Match(data, tuple(clauses), value.complete, span=value.span)
+        if isinstance(value, (If, Match)):
+            old = value.cond if isinstance(value, If) else value.data
+            subject, ty = (yield self._atom(old)), self._known(old.ty)
+            scope, pattern = partial(self._scope, wanted=value.ty), partial(self._pattern, ty=ty)
+            return (yield branched(value, subject, scope, pattern))
         if is_atomic(value):
             return (yield self._atom(value, value.ty))
         made = {}
