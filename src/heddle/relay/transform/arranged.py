@@ -15,7 +15,7 @@ from heddle.relay.builders import var
 from heddle.relay.nodes import TempExpr
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import map_parts, with_nodes
-from heddle.relay.transform.rewriting import call, is_call, rank, sizes, works_on_elements
+from heddle.relay.transform.rewriting import call, is_call, rank, recalled, sizes, works_on_elements
 from heddle.relay.typed import infer_local
 from heddle.support.diagnostics import HeddleError
 
@@ -157,8 +157,7 @@ class _Arranger:
         first: Any = state.value
         if is_call(node, "concatenate"):
             first = Tuple(tuple(self._in(arg, state.own, state.other) for arg in args))
-        attrs = {**dict(node.attrs.items()), **changed}
-        made = call(node.op.name, first, *map(self._plain, node.args[1:]), **attrs)
+        made = recalled(node, first, *map(self._plain, node.args[1:]), **changed)
         return made if own == other else Arranged(made, own, other, *fields)
 
     def _elements(self, node: Any, state: Arranged) -> Any:
@@ -224,9 +223,7 @@ def _has_layout(node: Any, state: Arranged, changed: dict[str, Any]) -> bool:
     ty = node.args[0].ty
     dims = tuple(ty.dims[state.own.index(letter)] for letter in state.other)
     try:
-        infer_local(
-            call(node.op.name, var("x", TensorType(dims, ty.dtype)), **dict(node.attrs.items()) | changed)
-        )
+        infer_local(recalled(node, var("x", TensorType(dims, ty.dtype)), **changed))
     except HeddleError:
         return False
     return True
