@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.codes import I0501
@@ -12,7 +12,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import post_order_visit, rebuild
-from heddle.relay.builders import without_type
+from heddle.relay.builders import replace_vars, without_type
 from heddle.relay.nodes import Clause, Let, Match, Pattern
 from heddle.relay.placement import post_order
 from heddle.relay.transform.rewriting import rewrite_nodes
@@ -74,6 +74,12 @@ def branched(
         lhs = pattern(clause.lhs)
         clauses.append(Clause(lhs, (yield scope(clause.rhs)), span=clause.span))
     return Match(subject, tuple(clauses), expr.complete, span=expr.span)
+
+
+def applied(func: Function, args: Sequence[Any]) -> Any:
+    """The body of a function with arguments in the place of its parameters, and bindings of its own."""
+    own = with_own_bindings(func)
+    return replace_vars(own.body, dict(zip(own.params, args, strict=True)))
 
 
 def with_values(root: Any, values: Mapping[Var, Any]) -> Any:

@@ -107,10 +107,10 @@ class _Maker:
     def function(self, func: Function) -> Recursion:
         if func.attrs.get(PRIMITIVE):
             raise UsageError(Q0501, "the function is fused", span=func.span, help="run DefuseOps first")
-        params = {param: replace(param, ty=self._types.of(param.ty)) for param in func.params}
+        params = {param: replace(param, ty=self._types.visit(param.ty)) for param in func.params}
         self._duals |= params
         body = yield self._scope(func.body)
-        result = TupleType((self._types.of(func.ret_ty), BACK))
+        result = TupleType((self._types.visit(func.ret_ty), BACK))
         return Function(tuple(params.values()), body, result, type_params=func.type_params, dialect="relay")
 
     def _scope(self, expr: Any) -> Recursion:

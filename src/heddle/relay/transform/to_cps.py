@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.attrs import NO_ATTRS, attrs_of
+from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
+from heddle.ir.type_data import Constructor, GlobalTypeVar
 from heddle.ir.types import FuncType, TypeVar
-from heddle.ir.visitor import rebuild, walk_distinct
+from heddle.ir.visitor import rebuild
 from heddle.relay.codes import Q0503
 from heddle.relay.functor import TypeMutator
 from heddle.relay.nodes import Let, Match
 from heddle.relay.transform.copying import Lines, branched, lets, map_parts
 from heddle.relay.transform.derived_functions import DerivedFunctions
 from heddle.relay.transform.effects import is_known
+from heddle.relay.transform.recursion import types_within
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
@@ -55,7 +56,7 @@ def to_cps(func: Any, mod: IRModule | None = None) -> Function:
     def make(func: Function) -> Function:
         answer = TypeVar("answer")
         made: Function = run(_Body(derived, _Types(answer, module)).function(func))
-        attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
+        attrs = func.attrs.without("global_symbol")
         return replace(made, type_params=(*func.type_params, answer), attrs=attrs)
 
     top = make(infer_expr(ToANormalFormExpr(typed), module, is_closed=True))
@@ -109,13 +110,9 @@ class _Types(TypeMutator):
         return FuncType((self.visit(result),), self._answer, True)
 
     def visit_global_type_var(self, typ: GlobalTypeVar) -> GlobalTypeVar:
-        for made in self._mod.type_definition(typ).constructors:
-            if any(isinstance(node, FuncType) for ty in made.inputs for node in walk_distinct(ty)):
-                raise UsageError(Q0503, f"data type {typ.name_hint} is defined with functions")
+        if any(isinstance(node, FuncType) for node in types_within(self._mod, typ)):
+            raise UsageError(Q0503, f"data type {typ.name_hint} is defined with functions")
         return typ
-
-    def visit_type_call(self, typ: Any) -> TypeCall:
-        return TypeCall(self.visit(typ.func), tuple(map(self.visit, typ.args)))
 
 
 class _Body:
