@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 import heddle.ir.tensor_values  # noqa: F401  (registers how constants' tensors compare and are saved)
 from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
@@ -310,6 +310,6 @@ class Function(BaseFunc):
             self.set_derived("attrs", attrs_of(self.attrs))
 
 
-def is_relay(func: object) -> bool:
+def is_relay(func: object) -> TypeGuard[Function]:
     """Whether a function is a Relay function."""
     return isinstance(func, Function) and func.dialect == "relay"

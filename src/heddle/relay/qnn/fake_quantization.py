@@ -16,7 +16,7 @@ from heddle.ir.expr import Constant, Tuple
 from heddle.ir.structural import structural_equal
 from heddle.relay.builders import const
 from heddle.relay.codes import Q0502
-from heddle.relay.transform.rewriting import along, array_of, call, rank, sizes
+from heddle.relay.transform.rewriting import along, array_of, call, rank, recalled, sizes
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
 from heddle.support.frozen import frozen
@@ -33,14 +33,18 @@ class TensorAffineType:
     axis: int = -1
 
     @property
+    def ends(self) -> tuple[Any, Any]:
+        """The scale and the zero point, as operators take them."""
+        return self.scale, self.zero_point
+
+    @property
     def is_scalar(self) -> bool:
         """Whether all elements have one scale and one zero point."""
-        return not any(rank(infer_expr(part)) for part in (self.scale, self.zero_point))
+        return not any(rank(infer_expr(part)) for part in self.ends)
 
     def means_as(self, other: TensorAffineType) -> bool:
         """Whether the same integers mean the same floats."""
-        parts = ((self.scale, other.scale), (self.zero_point, other.zero_point))
-        is_same = self.dtype == other.dtype and all(structural_equal(a, b) for a, b in parts)
+        is_same = self.dtype == other.dtype and all(map(structural_equal, self.ends, other.ends))
         return is_same and (self.is_scalar or self.axis == other.axis)
 
 
@@ -88,10 +92,15 @@ class Site:
             raise self.refused("must be quantised again")
         return self.wanted
 
-    def again(self, args: Sequence[Any]) -> Any:
+    def as_type(self, place: int, to: TensorAffineType) -> Any:
+        """An argument as integers of a meaning; a constant of floats too."""
+        arg = self.args[place]
+        is_float = self.types[place] is None and isinstance(arg, Constant)
+        return _quantized(arg, to) if is_float else requantized(arg, self.type_of(place), to)
+
+    def again(self, *args: Any) -> Any:
         """The operator itself, on other arguments."""
-        attrs = dict(self.call.attrs.items())
-        return call(self.call.op.name, *args, **attrs)
+        return recalled(self.call, *args)
 
 
 Made = tuple[Any, Any]
@@ -103,12 +112,11 @@ def requantized(data: Any, of: TensorAffineType, to: TensorAffineType) -> Any:
     if of.means_as(to):
         return data
     axis = of.axis if not of.is_scalar else to.axis
-    ends = (of.scale, of.zero_point, to.scale, to.zero_point)
-    return call("qnn.requantize", data, *ends, axis=axis, out_dtype=to.dtype)
+    return call("qnn.requantize", data, *of.ends, *to.ends, axis=axis, out_dtype=to.dtype)
 
 
 def _quantized(value: Any, to: TensorAffineType) -> Any:
-    return call("qnn.quantize", value, to.scale, to.zero_point, axis=to.axis, out_dtype=to.dtype)
+    return call("qnn.quantize", value, *to.ends, axis=to.axis, out_dtype=to.dtype)
 
 
 def _product(a: Any, b: Any) -> Any:
@@ -128,12 +136,12 @@ def _zeros(of: TensorAffineType, ndim: int) -> Any:
 def _moved(site: Site) -> Made:
     """Elements move, or the greatest and least are taken: integers do as floats."""
     of = site.type_of(0, is_scalar=True)
-    return site.again(site.args), of
+    return site.again(*site.args), of
 
 
 def _in_parts(site: Site) -> Made:
     of = site.type_of(0, is_scalar=True)
-    return site.again(site.args), TupleAffineType((of,) * len(site.call.ty.fields))
+    return site.again(*site.args), TupleAffineType((of,) * len(site.call.ty.fields))
 
 
 def _relu(site: Site) -> Made:
@@ -149,9 +157,7 @@ def _clip(site: Site) -> Made:
 
 def _pad(site: Site) -> Made:
     of = site.type_of(0, is_scalar=True)
-    known = site.types[1] is None and isinstance(site.args[1], Constant)
-    fill = _quantized(site.args[1], of) if known else requantized(site.args[1], site.type_of(1), of)
-    return site.again((site.args[0], fill)), of
+    return site.again(site.args[0], site.as_type(1, of)), of
 
 
 def _reduced(divides: bool) -> Rule:
@@ -177,23 +183,19 @@ def _reduced(divides: bool) -> Rule:
     return rule
 
 
-def _averaged(site: Site) -> Made:
+def _in_qnn(site: Site) -> Made:
+    """The operator of `qnn` with the same attributes that takes and gives bytes."""
     of, to = site.bytes_of(0), site.output
-    ends = (of.scale, of.zero_point, to.scale, to.zero_point)
-    return call("qnn.avg_pool2d", site.args[0], *ends, **dict(site.call.attrs.items())), to
+    name = f"qnn.{site.call.op.name.removeprefix('nn.')}"
+    return recalled(site.call, site.args[0], *of.ends, *to.ends, name=name), to
 
 
-def _by_table(name: str) -> Rule:
+def _by_table(site: Site) -> Made:
     """A function of one byte."""
-
-    def rule(site: Site) -> Made:
-        of, to = site.bytes_of(0), site.output
-        if not of.is_scalar or not to.is_scalar or of.dtype != to.dtype:
-            raise site.refused("has another type behind it, or scales along an axis")
-        ends = (of.scale, of.zero_point, to.scale, to.zero_point)
-        return call(name, site.args[0], *ends, **dict(site.call.attrs.items())), to
-
-    return rule
+    of, to = site.bytes_of(0), site.output
+    if not of.is_scalar or not to.is_scalar or of.dtype != to.dtype:
+        raise site.refused("has another type behind it, or scales along an axis")
+    return _in_qnn(site)
 
 
 def _product_of(name: str, channel: Callable[[Any], int]) -> Rule:
@@ -204,16 +206,13 @@ def _product_of(name: str, channel: Callable[[Any], int]) -> Rule:
         if not a.is_scalar:
             raise site.refused("has data with scales along an axis")
         attrs = dict(site.call.attrs.items())
-        if name == "qnn.batch_matmul" and (attrs.pop("transpose_a"), attrs.pop("transpose_b")) != (
-            False,
-            True,
-        ):
+        turned = attrs.pop("transpose_a", False), attrs.pop("transpose_b", True)
+        if name == "qnn.batch_matmul" and turned != (False, True):
             raise site.refused("multiplies other axes than the last ones")
         ends = (a.zero_point, b.zero_point, a.scale, b.scale)
         made = call(name, *site.args, *ends, **{**attrs, "out_dtype": "int32"})
-        return made, TensorAffineType(
-            _product(a.scale, b.scale), const(np.int32(0)), "int32", channel(site.call)
-        )
+        scale = _product(a.scale, b.scale)
+        return made, TensorAffineType(scale, const(np.int32(0)), "int32", channel(site.call))
 
     return rule
 
@@ -229,21 +228,7 @@ def _biased(site: Site) -> Made:
     if of.dtype != "int32" or not (of.is_scalar or of.axis % ndim == axis):
         raise site.refused("is added to bytes, or has scales along another axis")
     to = TensorAffineType(of.scale, const(np.int32(0)), of.dtype, 0)
-    if site.types[1] is None:
-        bias = _quantized(site.args[1], to)
-    else:
-        bias = requantized(site.args[1], site.type_of(1), to)
-    return site.again((site.args[0], bias)), of
-
-
-def _two(site: Site, to: TensorAffineType) -> list[Any]:
-    """Both arguments as integers of one meaning."""
-    if not any(isinstance(of, TensorAffineType) for of in site.types):
-        raise site.refused("has no argument that is quantised")
-    return [
-        _quantized(arg, to) if of is None else requantized(arg, of, to)
-        for arg, of in zip(site.args, site.types, strict=True)
-    ]
+    return site.again(site.args[0], site.as_type(1, to)), of
 
 
 def _compared(site: Site) -> Made:
@@ -253,7 +238,7 @@ def _compared(site: Site) -> Made:
     to = known[0] if same else site.output
     if not to.is_scalar:
         raise site.refused("has scales along an axis")
-    return site.again(_two(site, to)), to
+    return site.again(site.as_type(0, to), site.as_type(1, to)), to
 
 
 def _added(name: str) -> Rule:
@@ -262,7 +247,7 @@ def _added(name: str) -> Rule:
         known = [of for of in site.types if of is not None]
         if not to.is_scalar or not all(of.is_scalar for of in known):
             raise site.refused("has scales along an axis")
-        args, ends = [], []
+        args, ends = [], list[Any]()
         for arg, of in zip(site.args, site.types, strict=True):
             if of is None:
                 lower = np.min(array_of(arg), initial=0)
@@ -277,8 +262,8 @@ def _added(name: str) -> Rule:
             else:
                 given = to
                 args.append(requantized(arg, of, to))
-            ends += [given.scale, given.zero_point]
-        return call(name, *args, *ends, to.scale, to.zero_point), to
+            ends += given.ends
+        return call(name, *args, *ends, *to.ends), to
 
     return rule
 
@@ -301,22 +286,18 @@ def _joined(site: Site) -> Made:
     ]
     given = [of if of.dtype == to.dtype else to for of in types.types]
     scales, zeros = Tuple(tuple(of.scale for of in given)), Tuple(tuple(of.zero_point for of in given))
-    args = (Tuple(tuple(fields)), scales, zeros, to.scale, to.zero_point)
-    return call("qnn.concatenate", *args, **dict(site.call.attrs.items())), to
+    args = (Tuple(tuple(fields)), scales, zeros, *to.ends)
+    return recalled(site.call, *args, name="qnn.concatenate"), to
 
 
 _MOVES = (
     "reshape squeeze expand_dims transpose reverse repeat tile take strided_slice broadcast_to max min "
     "nn.batch_flatten nn.max_pool1d nn.max_pool2d nn.max_pool3d nn.depth_to_space nn.space_to_depth copy"
 )
-_TABLES = {
-    **{name: f"qnn.{name}" for name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "abs", "sigmoid", "log")},
-    "nn.leaky_relu": "qnn.leaky_relu",
-    "nn.softmax": "qnn.softmax",
-}
+_TABLES = "tanh exp sqrt rsqrt erf abs sigmoid log nn.leaky_relu nn.softmax"
 RULES: dict[str, Rule] = {
     **dict.fromkeys(_MOVES.split(), _moved),
-    **{name: _by_table(integers) for name, integers in _TABLES.items()},
+    **dict.fromkeys(_TABLES.split(), _by_table),
     "split": _in_parts,
     "nn.relu": _relu,
     "clip": _clip,
@@ -324,7 +305,7 @@ RULES: dict[str, Rule] = {
     "sum": _reduced(False),
     "mean": _reduced(True),
     "nn.global_avg_pool2d": _reduced(True),
-    "nn.avg_pool2d": _averaged,
+    "nn.avg_pool2d": _in_qnn,
     "nn.conv2d": _product_of("qnn.conv2d", _channel),
     "nn.conv2d_transpose": _product_of("qnn.conv2d_transpose", _channel),
     "nn.dense": _product_of("qnn.dense", lambda dense: rank(dense) - 1),

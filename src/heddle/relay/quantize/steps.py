@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from heddle.graph import calibration
-from heddle.ir.expr import Call, Constant, Function, Tuple
+from heddle.ir.expr import Call, Constant, Function, Tuple, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -48,16 +48,14 @@ class _Step(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
-        var = next((var for var in typed.functions if var.name_hint == "main"), None)
-        main = typed.functions[var] if var is not None else None
-        if var is None or not isinstance(main, Function) or main.dialect != "relay":
-            return typed
-        made = self.change(main, typed)
-        if made is main:
-            return typed
-        return infer_module(
-            typed.with_functions({**typed.functions, var: replace(made, ret_ty=None, ty=None)})
-        )
+        main: Any = typed.get("main")
+        made = self.change(main, typed) if is_relay(main) else main
+        return typed if made is main else _with_main(typed, replace(made, ret_ty=None, ty=None))
+
+
+def _with_main(mod: IRModule, main: Function) -> IRModule:
+    """The module with another `main`, and types."""
+    return infer_module(mod.with_functions({**mod.functions, mod.get_global_var("main"): main}))
 
 
 @frozen
@@ -164,8 +162,7 @@ def calibrate(dataset: Iterable[Mapping[str, Any]] | None = None) -> Callable[[I
         def change(old: Any, new: Any) -> Any:
             return _data(new.args[0], config, *steps[id(old)]) if id(old) in steps else new
 
-        made = rewrite_nodes(main, change)
-        return infer_module(typed.with_functions({**typed.functions, typed.get_global_var("main"): made}))
+        return _with_main(typed, rewrite_nodes(main, change))
 
     return found
 
@@ -276,8 +273,6 @@ def _samples(mod: IRModule, exprs: list[Any], batches: list[Mapping[str, Any]]) 
         Tuple(tuple(exprs)), lambda old, new: new.args[0] if is_call(old, SIMULATED) else new
     )
     probe = replace(main, body=body, ret_ty=None, ty=None)
-    run = create_executor(
-        "vm", mod.with_functions({**mod.functions, mod.get_global_var("main"): probe})
-    ).evaluate()
+    run = create_executor("vm", _with_main(mod, probe)).evaluate()
     results = [run(**batch) for batch in batches]
     return [np.concatenate([np.ravel(found[k].numpy()) for found in results]) for k in range(len(exprs))]

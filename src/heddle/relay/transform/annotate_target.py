@@ -7,11 +7,11 @@ from typing import Any
 
 from heddle.ir.expr import Call, Function, Tuple, TupleGetItem
 from heddle.ir.module import IRModule
-from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.placement import post_order
 from heddle.relay.transform.compiler_regions import BEGIN, END, inputs_of
+from heddle.relay.transform.copying import map_parts
 from heddle.relay.transform.merge_composite import COMPOSITE
 from heddle.relay.transform.rewriting import TypedPass, call, is_call, rewrite_nodes
 from heddle.support.frozen import frozen
@@ -74,13 +74,9 @@ def _takes(name: str, expr: Call) -> bool:
 
 
 def _marked(expr: Any, target: str) -> Any:
-    def begun(value: Any) -> Any:
-        return call(BEGIN, value, compiler=target)
+    inputs = set(map(id, inputs_of(expr)))
 
-    if isinstance(expr, Call):
-        expr = replace(expr, args=tuple(map(begun, expr.args)))
-    elif isinstance(expr, Tuple):
-        expr = replace(expr, fields=tuple(map(begun, expr.fields)))
-    else:
-        expr = replace(expr, tuple_value=begun(expr.tuple_value))
-    return call(END, expr, compiler=target)
+    def begun(child: Any) -> Any:
+        return call(BEGIN, child, compiler=target) if id(child) in inputs else child
+
+    return call(END, map_parts(expr, begun), compiler=target)

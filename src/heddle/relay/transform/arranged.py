@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr, Function, Tuple, TupleGetItem
-from heddle.ir.node import label, map_children, replace
+from heddle.ir.node import label, replace
 from heddle.ir.node import node as declared
-from heddle.ir.types import Type
-from heddle.relay.builders import var, without_type
-from heddle.relay.nodes import Clause, Pattern, TempExpr
+from heddle.ir.types import TupleType, Type
+from heddle.relay.builders import var
+from heddle.relay.nodes import TempExpr
 from heddle.relay.placement import post_order
-from heddle.relay.transform.copying import with_nodes
-from heddle.relay.transform.rewriting import call, is_call, rank, sizes, works_on_elements
+from heddle.relay.transform.copying import map_parts, with_nodes
+from heddle.relay.transform.rewriting import call, is_call, rank, recalled, sizes, works_on_elements
 from heddle.relay.typed import infer_local
 from heddle.support.diagnostics import HeddleError
 
@@ -38,6 +39,10 @@ class Arranged(TempExpr):
         moved: Expr = _moved(self.value, self.other, self.own)
         return moved
 
+    def moves(self, index: int) -> bool:
+        """Whether a field of a tuple is in the other layout."""
+        return self.fields is None or index in self.fields
+
     @property
     def is_permuted(self) -> bool:
         """Whether the layouts have the same axes in another order, and no blocks."""
@@ -55,9 +60,9 @@ def arranged(func: Function, alter: Alter) -> Function:
 
 
 def _moved(value: Any, source: str, target: str) -> Any:
-    return (
-        call("layout_transform", value, src_layout=source, dst_layout=target) if source != target else value
-    )
+    if source == target:
+        return value
+    return call("layout_transform", value, src_layout=source, dst_layout=target)
 
 
 class _Arranger:
@@ -78,17 +83,10 @@ class _Arranger:
             if made is not None:
                 return made
         tup = self._made.get(id(node.tuple_value)) if isinstance(node, TupleGetItem) else None
-        if isinstance(tup, Arranged) and (tup.fields is None or node.index in tup.fields):
-            return Arranged(TupleGetItem(tup.value, node.index), tup.own, tup.other)
         if isinstance(tup, Arranged):
-            return TupleGetItem(tup.value, node.index)
-        made = map_children(node, self._child)
-        return made if made is node else without_type(made)
-
-    def _child(self, child: Any) -> Any:
-        if isinstance(child, (Clause, Pattern)):
-            return map_children(child, self._child)
-        return self._plain(child) if id(child) in self._made else child
+            part = TupleGetItem(tup.value, node.index)
+            return Arranged(part, tup.own, tup.other) if tup.moves(node.index) else part
+        return map_parts(node, lambda child: self._plain(child) if id(child) in self._made else child)
 
     def _plain(self, node: Any) -> Any:
         """A value in its own layout."""
@@ -97,16 +95,15 @@ class _Arranger:
             return made
         key = id(node), made.own, made.own
         if key not in self._kept:
-            is_tuple = hasattr(node.ty, "fields")
-            count = len(node.ty.fields) if is_tuple else 0
-            fields = tuple(self._field(made, k) for k in range(count))
-            self._kept[key] = Tuple(fields) if is_tuple else made.realize()
+            if isinstance(node.ty, TupleType):
+                parts = [TupleGetItem(made.value, k) for k in range(len(node.ty.fields))]
+                fields = [
+                    _moved(part, made.other, made.own) if made.moves(part.index) else part for part in parts
+                ]
+                self._kept[key] = Tuple(tuple(fields))
+            else:
+                self._kept[key] = made.realize()
         return self._kept[key]
-
-    def _field(self, made: Arranged, index: int) -> Any:
-        part = TupleGetItem(made.value, index)
-        is_moved = made.fields is None or index in made.fields
-        return _moved(part, made.other, made.own) if is_moved else part
 
     def _in(self, node: Any, own: str, other: str) -> Any:
         """A value that is in `own`, in `other`."""
@@ -114,9 +111,8 @@ class _Arranger:
         if key not in self._kept:
             made = self._made[id(node)]
             is_near = isinstance(made, Arranged) and made.own == own
-            self._kept[key] = (
-                _moved(made.value, made.other, other) if is_near else _moved(self._plain(node), own, other)
-            )
+            value, source = (made.value, made.other) if is_near else (self._plain(node), own)
+            self._kept[key] = _moved(value, source, other)
         return self._kept[key]
 
     # ---- calls that are said to be in other layouts
@@ -151,7 +147,8 @@ class _Arranger:
         if self._made[id(args[0])] is not state and not is_call(node, "concatenate"):
             return None
         if is_call(node, "layout_transform"):
-            return _moved(state.value, state.other, node.attrs.dst_layout) if _starts(node, state) else None
+            is_from = str(node.attrs.src_layout) == state.own
+            return _moved(state.value, state.other, node.attrs.dst_layout) if is_from else None
         rule = _RULES.get(node.op.name, _layout_rule)
         found = rule(node.attrs, state) if state.is_permuted else None
         if found is None or (rule is _layout_rule and not _has_layout(node, state, found[0])):
@@ -160,8 +157,7 @@ class _Arranger:
         first: Any = state.value
         if is_call(node, "concatenate"):
             first = Tuple(tuple(self._in(arg, state.own, state.other) for arg in args))
-        attrs = {**dict(node.attrs.items()), **changed}
-        made = call(node.op.name, first, *map(self._plain, node.args[1:]), **attrs)
+        made = recalled(node, first, *map(self._plain, node.args[1:]), **changed)
         return made if own == other else Arranged(made, own, other, *fields)
 
     def _elements(self, node: Any, state: Arranged) -> Any:
@@ -171,10 +167,10 @@ class _Arranger:
         args = []
         for arg in node.args:
             made, own = self._made[id(arg)], rank(arg)
-            if own == 0 or (
-                isinstance(made, Arranged) and (made.own, made.other) == (state.own, state.other)
-            ):
-                args.append(made.value if isinstance(made, Arranged) else made)
+            if isinstance(made, Arranged) and (made.own, made.other) == (state.own, state.other):
+                args.append(made.value)
+            elif own == 0:
+                args.append(self._plain(arg))
             elif not state.is_permuted and not _fills_blocks(arg, state):
                 return None
             elif own == ndim:
@@ -196,24 +192,14 @@ def _layouts(made: Any) -> tuple[list[str], str] | None:
     return [str(data), *kernel], str(attrs.get("out_layout") or data)
 
 
-def _starts(node: Any, state: Arranged) -> bool:
-    return str(node.attrs.src_layout) == state.own
-
-
 def _fills_blocks(arg: Any, state: Arranged) -> bool:
     """Whether a tensor, with axes of one before its own, can be put into the blocks of a layout."""
-    known, number = sizes(arg), ""
+    known = sizes(arg)
     if known is None:
         return False
     known = (1,) * (len(state.own) - len(known)) + known
-    for letter in state.other:
-        if letter.islower():
-            if known[state.own.index(letter.upper())] % int(number):
-                return False
-            number = ""
-        elif letter.isdigit():
-            number += letter
-    return True
+    blocks = re.findall(r"(\d+)([a-z])", state.other)
+    return not any(known[state.own.index(axis.upper())] % int(size) for size, axis in blocks)
 
 
 # ---- attributes in the other layout: what changes, and the layouts of the result
@@ -237,9 +223,7 @@ def _has_layout(node: Any, state: Arranged, changed: dict[str, Any]) -> bool:
     ty = node.args[0].ty
     dims = tuple(ty.dims[state.own.index(letter)] for letter in state.other)
     try:
-        infer_local(
-            call(node.op.name, var("x", TensorType(dims, ty.dtype)), **dict(node.attrs.items()) | changed)
-        )
+        infer_local(recalled(node, var("x", TensorType(dims, ty.dtype)), **changed))
     except HeddleError:
         return False
     return True

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import partial
 from typing import Any
 
 from heddle.ir.expr import Function
-from heddle.ir.module import IRModule
 from heddle.relay.placement import post_order
-from heddle.relay.transform.copying import with_nodes
-from heddle.relay.transform.rewriting import TypedPass
 from heddle.relay.transform.scaled_channels import (
     ANY,
-    Way,
+    FoldScales,
     factors,
-    next_step,
     uses_of,
+    way_to,
     weight_axis,
     with_scale,
 )
-from heddle.relay.typed import infer_expr
 from heddle.support.frozen import frozen
 
 
 @frozen
-class BackwardFoldScaleAxis(TypedPass):
+class BackwardFoldScaleAxis(FoldScales):
     """Multiply the weight of a convolution or `nn.dense` in the place of its result's channels.
 
         multiply(nn.relu(nn.conv2d(%x, %w)), %s)
@@ -37,43 +33,28 @@ class BackwardFoldScaleAxis(TypedPass):
     between has no other use.
     """
 
-    opt_level = 3
-
-    def change(self, func: Function, mod: IRModule) -> Function:
-        while made := _folded(func):
-            func = infer_expr(with_nodes(func, made), mod)
-        return func
-
-
-def _folded(func: Function) -> dict[int, Any]:
-    """What stands for products with a factor, by their identity; ways that meet are left for later."""
-    made: dict[int, Any] = {}
-    uses, taken = uses_of(func), set[int]()
-    for product in reversed(post_order(func)):
-        for side, axis in factors(product):
-            scale, way = product.args[side], _way(product.args[1 - side], axis, uses)
-            if way is None or not way.allows(scale, is_divided=False):
-                continue
-            named = {id(product), id(way.end), *(id(step) for step, _ in way.steps)}
-            if named & taken:
-                continue
-            _, place = weight_axis(way.end, "O") or (0, 0)
-            end = with_scale(way.end, way.end.args[0], scale, place)
-            made[id(product)] = way.rebuilt(end, scale, "multiply")
-            taken |= named
-            break
-    return made
+    def folded(self, func: Function) -> dict[int, Any]:
+        """What stands for products with a factor, by their identity; ways that meet are left for later."""
+        made: dict[int, Any] = {}
+        uses, taken = uses_of(func), set[int]()
+        for product in reversed(post_order(func)):
+            for side, axis in factors(product):
+                scale, data = product.args[side], product.args[1 - side]
+                way = way_to(data, axis, uses, partial(_takes, axis)) if uses[id(data)] == 1 else None
+                if way is None or not way.allows(scale, is_divided=False):
+                    continue
+                named = {id(product)} | way.named()
+                if named & taken:
+                    continue
+                _, place = weight_axis(way.end, "O") or (0, 0)
+                end = with_scale(way.end, way.end.args[0], scale, place)
+                made[id(product)] = way.rebuilt(end, scale, "multiply")
+                taken |= named
+                break
+        return made
 
 
-def _way(expr: Any, axis: int, uses: Counter[int]) -> Way | None:
-    """To the product whose weight takes a factor along an axis of an expression."""
-    way = Way(expr)
-    while uses[id(way.end)] == 1:
-        found = weight_axis(way.end, "O")
-        if found is not None:
-            return way if axis in (ANY, found[0]) else None
-        side = next_step(way.end, axis)
-        if side is None:
-            return None
-        way = Way(way.end.args[side], [*way.steps, (way.end, side)])
-    return None
+def _takes(axis: int, expr: Any) -> bool:
+    """Whether an expression is a product whose weight takes a factor along an axis of it."""
+    found = weight_axis(expr, "O")
+    return found is not None and axis in (ANY, found[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from heddle.ir.expr import Expr, Function, Var
+from heddle.ir.expr import Expr, Function, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
@@ -26,11 +26,10 @@ class CapturePostDfsIndexInSpans(Pass):
     """
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        var = next((each for each in mod.functions if each.name_hint == "main"), None)
-        func = mod.functions[var] if var is not None else None
-        if var is None or not isinstance(func, Function) or func.dialect != "relay":
+        main: Any = mod.get("main")
+        if not is_relay(main):
             return mod
-        return mod.with_functions({**mod.functions, var: _numbered(func)})
+        return mod.with_functions({**mod.functions, mod.get_global_var("main"): _numbered(main)})
 
 
 def _numbered(func: Function) -> Function:

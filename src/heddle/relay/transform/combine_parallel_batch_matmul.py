@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from heddle.relay.transform.combine_parallel import CombineParallel, joined, slices
-from heddle.relay.transform.rewriting import call, dtype_of, is_call, sizes
+from heddle.relay.transform.rewriting import dtype_of, is_call, recalled, sizes
 from heddle.support.frozen import frozen
 
 
@@ -25,21 +25,14 @@ class CombineParallelBatchMatmul(CombineParallel):
             return None
         attrs, axis = expr.attrs, _columns(expr)
         kept = tuple(size for place, size in enumerate(other) if place != axis)
-        return (
-            kept,
-            attrs.transpose_a,
-            attrs.transpose_b,
-            dtype_of(expr.args[1]),
-            dtype_of(expr),
-            attrs.out_dtype,
-        )
+        dtypes = dtype_of(expr.args[1]), dtype_of(expr), attrs.out_dtype
+        return kept, attrs.transpose_a, attrs.transpose_b, dtypes
 
     def combined(self, calls: list[Any]) -> list[Any]:
         first, axis = calls[0], _columns(calls[0])
         others = [each.args[1] for each in calls]
         widths = [(sizes(other) or ())[axis] for other in others]
-        whole = call("nn.batch_matmul", first.args[0], joined(others, axis), **dict(first.attrs.items()))
-        return slices(whole, widths, 2, 3)
+        return slices(recalled(first, first.args[0], joined(others, axis)), widths, 2, 3)
 
 
 def _columns(expr: Any) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 from heddle.ir.structural import structural_hash
 from heddle.relay.transform.combine_parallel import CombineParallel, joined, slices
-from heddle.relay.transform.rewriting import call, dtype_of, is_call, rank, sizes
+from heddle.relay.transform.rewriting import dtype_of, is_call, rank, recalled, sizes
 from heddle.support.frozen import frozen
 
 
@@ -38,8 +38,8 @@ class CombineParallelConv2D(CombineParallel):
         first = calls[0]
         channel, out = _AXES[first.attrs.data_layout, first.attrs.kernel_layout]
         widths = [(sizes(each.args[1]) or ())[out] for each in calls]
-        attrs = dict(first.attrs.items()) | {"channels": sum(widths)}
-        whole = call("nn.conv2d", first.args[0], joined([each.args[1] for each in calls], out), **attrs)
+        kernels = joined([each.args[1] for each in calls], out)
+        whole = recalled(first, first.args[0], kernels, channels=sum(widths))
         return slices(whole, widths, channel, rank(first))
 
 

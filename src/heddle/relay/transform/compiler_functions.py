@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Function, GlobalVar
+from heddle.ir.expr import Call, Function, GlobalVar, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
-from heddle.relay.builders import replace_vars
 from heddle.relay.transform.compiler_regions import COMPILER, GLOBAL_SYMBOL
-from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.transform.copying import applied
 from heddle.relay.transform.merge_composite import COMPOSITE
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.relay.typed import infer_module
@@ -82,7 +81,7 @@ class InlineCompilerFunctionsBoundTo(Pass):
 
         def inline(old: Any, new: Any) -> Any:
             if isinstance(new, Call) and isinstance(new.op, GlobalVar) and new.op.name_hint in names:
-                return _body(with_own_bindings(bodies[new.op.name_hint]), new.args)
+                return applied(bodies[new.op.name_hint], new.args)
             return new
 
         rest = {var: func for var, func in mod.functions.items() if var.name_hint not in names}
@@ -92,12 +91,8 @@ class InlineCompilerFunctionsBoundTo(Pass):
 def _inline_composite(old: Any, new: Any) -> Any:
     func = new.op if isinstance(new, Call) else None
     if isinstance(func, Function) and COMPOSITE in func.attrs:
-        return _body(with_own_bindings(func), new.args)
+        return applied(func, new.args)
     return new
-
-
-def _body(func: Any, args: Sequence[Any]) -> Any:
-    return replace_vars(func.body, dict(zip(func.params, args, strict=True)))
 
 
 @frozen(slots=False)
@@ -129,13 +124,8 @@ class OutlineCompilerFunctionsWithExistingGlobalSymbols(Pass):
             return replace(new, op=var)
 
         made = {
-            var: rewrite_nodes(func, outline)
-            if isinstance(func, Function) and func.dialect == "relay"
-            else func
+            var: rewrite_nodes(func, outline) if is_relay(func) else func
             for var, func in mod.functions.items()
         }
-        if not found:
-            return mod
-        names = {var.name_hint for var in made}
-        made |= {var: func for name, (var, func) in found.items() if name not in names}
-        return infer_module(mod.with_functions(made))
+        made |= {var: func for name, (var, func) in found.items() if name not in mod}
+        return infer_module(mod.with_functions(made)) if found else mod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.codes import I0501
@@ -12,11 +12,12 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.type_data import Constructor
 from heddle.ir.variables import free_vars
 from heddle.ir.visitor import post_order_visit, rebuild
-from heddle.relay.builders import without_type
-from heddle.relay.nodes import Let
+from heddle.relay.builders import replace_vars, without_type
+from heddle.relay.nodes import Clause, Let, Match, Pattern
 from heddle.relay.placement import post_order
 from heddle.relay.transform.rewriting import rewrite_nodes
 from heddle.support.diagnostics import InternalError
+from heddle.support.trampoline import Recursion
 
 Lines = list[tuple[Var, Any]]
 """Lets without their bodies."""
@@ -48,6 +49,37 @@ def with_own_bindings(expr: Any) -> Any:
         return without_type(new) if new is not old else new
 
     return rebuild(expr, change)
+
+
+def map_parts(expr: N, change: Callable[[Any], Any]) -> N:
+    """An expression with others directly below it, in its clauses and patterns too; the same object where
+    all of them stay."""
+
+    def inner(child: Any) -> Any:
+        return map_children(child, inner) if isinstance(child, (Clause, Pattern)) else change(child)
+
+    made = map_children(expr, inner)
+    return made if made is expr else without_type(made)
+
+
+def branched(
+    expr: Any, subject: Any, scope: Callable[[Any], Recursion], pattern: Callable[[Any], Pattern]
+) -> Recursion:
+    """A branch or match on another value, with what `scope` and `pattern` make of its bodies and patterns."""
+    if isinstance(expr, If):
+        true = yield scope(expr.true_branch)
+        return If(subject, true, (yield scope(expr.false_branch)), span=expr.span)
+    clauses = []
+    for clause in expr.clauses:
+        lhs = pattern(clause.lhs)
+        clauses.append(Clause(lhs, (yield scope(clause.rhs)), span=clause.span))
+    return Match(subject, tuple(clauses), expr.complete, span=expr.span)
+
+
+def applied(func: Function, args: Sequence[Any]) -> Any:
+    """The body of a function with arguments in the place of its parameters, and bindings of its own."""
+    own = with_own_bindings(func)
+    return replace_vars(own.body, dict(zip(own.params, args, strict=True)))
 
 
 def with_values(root: Any, values: Mapping[Var, Any]) -> Any:

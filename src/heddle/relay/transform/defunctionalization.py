@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from heddle.ir.attrs import NO_ATTRS
@@ -15,13 +16,15 @@ from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, Type
 from heddle.ir.variables import free_vars
-from heddle.ir.visitor import nesting, tree_size, walk_distinct
+from heddle.ir.visitor import nesting, tree_size
 from heddle.relay.builders import replace_vars, without_type
 from heddle.relay.codes import Q0503
 from heddle.relay.functor import TypeMutator
 from heddle.relay.nodes import Clause, Let, Match, PatternConstructor, PatternTuple, PatternVar
 from heddle.relay.text_values import type_text
-from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.transform.copying import Lines, branched, lets
+from heddle.relay.transform.eta_expand import type_of_callee
+from heddle.relay.transform.recursion import types_within
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.unify import instantiate, is_generic, replace_type_vars, types_of_instance
@@ -169,17 +172,7 @@ class _Program(TypeMutator):
 
     def holds_functions(self, ty: Any) -> bool:
         """Whether there may be a function in a value of a type."""
-        seen: set[str] = set()
-        todo = [ty]
-        while todo:
-            for node in walk_distinct(todo.pop()):
-                if isinstance(node, FuncType):
-                    return True
-                if isinstance(node, GlobalTypeVar) and node.name_hint not in seen:
-                    seen.add(node.name_hint)
-                    data = self.mod.type_definitions.get(node)
-                    todo += [] if data is None else [item for each in data.signatures for item in each]
-        return False
+        return any(isinstance(node, FuncType) for node in types_within(self.mod, ty))
 
     def kind(self, ty: FuncType) -> _Kind:
         """The kind of functions of a type, as this becomes."""
@@ -236,17 +229,13 @@ class _Program(TypeMutator):
             self._headers[key] = TypeCall(header)
             binds = dict(zip(data.type_vars, args, strict=True))
             fields = [
-                tuple(self.visit(replace_type_vars(ty, binds)) for ty in ctor.inputs)
-                for ctor in data.constructors
+                tuple(self.visit(replace_type_vars(ty, binds)) for ty in inputs) for inputs in data.signatures
             ]
-            self._data[header] = TypeData(
-                header,
-                (),
-                tuple(
-                    Constructor(self.names.fresh(ctor.name_hint), inputs, header)
-                    for ctor, inputs in zip(data.constructors, fields, strict=True)
-                ),
+            constructors = tuple(
+                Constructor(self.names.fresh(ctor.name_hint), inputs, header)
+                for ctor, inputs in zip(data.constructors, fields, strict=True)
             )
+            self._data[header] = TypeData(header, (), constructors)
         return self._headers[key]
 
 
@@ -282,7 +271,7 @@ class _Maker:
         return Function(params, body, self._type(func.ret_ty), attrs=attrs, dialect="relay", span=func.span)
 
     def _bound(self, var: Var) -> Var:
-        made = self._values[var] = Var(var.name_hint, self._type(var.ty), dialect="relay", span=var.span)
+        made = self._values[var] = replace(var, ty=self._type(var.ty))
         return made
 
     def _scope(self, expr: Any, wanted: Any) -> Recursion:
@@ -337,18 +326,11 @@ class _Maker:
         """What a let binds, but for functions."""
         if isinstance(value, Call):
             return (yield self._call(value))
-        if isinstance(value, If):
-            cond = yield self._atom(value.cond)
-            true = yield self._scope(value.true_branch, value.ty)
-            false = yield self._scope(value.false_branch, value.ty)
-            return If(cond, true, false, span=value.span)
-        if isinstance(value, Match):
-            data, ty = (yield self._atom(value.data)), self._known(value.data.ty)
-            clauses = []
-            for clause in value.clauses:
-                pattern = self._pattern(clause.lhs, ty)
-                clauses.append(Clause(pattern, (yield self._scope(clause.rhs, value.ty)), span=clause.span))
-            return Match(data, tuple(clauses), value.complete, span=value.span)
+        if isinstance(value, (If, Match)):
+            old = value.cond if isinstance(value, If) else value.data
+            subject, ty = (yield self._atom(old)), self._known(old.ty)
+            scope, pattern = partial(self._scope, wanted=value.ty), partial(self._pattern, ty=ty)
+            return (yield branched(value, subject, scope, pattern))
         if is_atomic(value):
             return (yield self._atom(value, value.ty))
         made = {}
@@ -374,8 +356,7 @@ class _Maker:
         )
 
     def _constructor_type(self, constructor: Constructor) -> FuncType:
-        data = self._program.mod.type_definition(constructor.belong_to)
-        return FuncType(constructor.inputs, data.header(*data.type_vars), True, data.type_vars)
+        return type_of_callee(constructor, self._program.mod)
 
     def _call(self, call: Call) -> Recursion:
         callee: Any = call.op

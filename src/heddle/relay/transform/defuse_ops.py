@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Function
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
-from heddle.relay.builders import replace_vars
 from heddle.relay.transform.compiler_regions import COMPILER
-from heddle.relay.transform.copying import with_own_bindings
+from heddle.relay.transform.copying import applied
 from heddle.relay.transform.rewriting import RewritePass, map_typed, rewrite_nodes
 from heddle.relay.transform.to_a_normal_form import PRIMITIVE
 from heddle.support.frozen import frozen
@@ -44,9 +42,8 @@ def without_kernels(mod: IRModule) -> IRModule:
 
 def _unmarked(func: Function) -> Function:
     made = rewrite_nodes(func, _in_place)
-    if not made.attrs.get(PRIMITIVE):
-        return made
-    return replace(made, attrs=attrs_of({key: v for key, v in made.attrs.items() if key != PRIMITIVE}))
+    is_kernel = bool(made.attrs.get(PRIMITIVE))
+    return replace(made, attrs=made.attrs.without(PRIMITIVE)) if is_kernel else made
 
 
 def _in_place(old: Any, new: Any) -> Any:
@@ -54,5 +51,4 @@ def _in_place(old: Any, new: Any) -> Any:
     func = new.op if isinstance(new, Call) else None
     if not isinstance(func, Function) or not func.attrs.get(PRIMITIVE):
         return new
-    own = with_own_bindings(func)
-    return replace_vars(own.body, dict(zip(own.params, new.args, strict=True)))
+    return applied(func, new.args)

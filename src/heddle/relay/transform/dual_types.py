@@ -18,6 +18,7 @@ from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall, TypeData
 from heddle.ir.types import FuncType, TupleType
 from heddle.relay.builders import replace_vars
 from heddle.relay.codes import Q0501
+from heddle.relay.functor import TypeMutator
 from heddle.relay.nodes import (
     Clause,
     Let,
@@ -31,6 +32,7 @@ from heddle.relay.nodes import (
 )
 from heddle.relay.op import relay_call
 from heddle.relay.text_values import type_text
+from heddle.relay.transform.recursion import types_within
 from heddle.support.diagnostics import UsageError
 from heddle.support.names import NameSupply
 
@@ -46,75 +48,43 @@ def sequence(steps: list[Any], result: Any) -> Any:
     return result
 
 
-class DualTypes:
+class DualTypes(TypeMutator):
     """The types of one module's gradients. New data types and functions go into the module."""
 
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
-        self.names = NameSupply(var.name_hint for var in mod.functions)
+        self.names = mod.names()
         self._type_names = NameSupply(header.name_hint for header in mod.type_definitions)
         self._headers: dict[GlobalTypeVar, GlobalTypeVar] = {}
         self._functions: dict[tuple[str, str], GlobalVar] = {}
 
     # ---- types
 
-    def of(self, ty: Any) -> Any:
-        """What a type becomes."""
-        if isinstance(ty, TensorType):
-            return TupleType((ty, RefType(ty))) if is_differentiable(ty) else ty
-        if isinstance(ty, TupleType):
-            return TupleType(tuple(map(self.of, ty.fields)))
-        if isinstance(ty, FuncType):
-            params = tuple(map(self.of, ty.params or ()))
-            return FuncType(params, TupleType((self.of(ty.ret), BACK)), True, ty.type_params)
-        if isinstance(ty, RefType):
-            return RefType(self.of(ty.value))
-        if isinstance(ty, GlobalTypeVar):
-            return self._header(ty)
-        if isinstance(ty, TypeCall) and isinstance(ty.func, GlobalTypeVar):
-            return TypeCall(self._header(ty.func), tuple(map(self.of, ty.args)))
-        return ty
+    def visit_tensor_type(self, typ: Any) -> Any:
+        return TupleType((typ, RefType(typ))) if is_differentiable(typ) else typ
 
-    def _header(self, header: GlobalTypeVar) -> GlobalTypeVar:
+    def visit_func_type(self, typ: Any) -> FuncType:
+        params = tuple(map(self.visit, typ.arg_types))
+        return FuncType(params, TupleType((self.visit(typ.ret), BACK)), True, typ.type_params)
+
+    def visit_global_type_var(self, typ: GlobalTypeVar) -> GlobalTypeVar:
         """The data type of values with gradients; the same where only variables for types change."""
-        known = self._headers.get(header)
-        if known is not None:
-            return known
-        definition = self.mod.type_definition(header)
-        if not self._changes(definition, {header}):
-            self._headers[header] = header
-            return header
-        made = GlobalTypeVar(self._type_names.fresh(f"{header.name_hint}_dual"))
-        self._headers[header] = made
-        constructors = tuple(
-            Constructor(f"{item.name_hint}_dual", tuple(map(self.of, item.inputs)), made)
-            for item in definition.constructors
-        )
-        self.mod[made] = TypeData(made, definition.type_vars, constructors)
-        return made
-
-    def _changes(self, definition: TypeData, seen: set[GlobalTypeVar]) -> bool:
-        return any(self._is_changed(ty, seen) for item in definition.constructors for ty in item.inputs)
-
-    def _is_changed(self, ty: Any, seen: set[GlobalTypeVar]) -> bool:
-        if isinstance(ty, TensorType):
-            return is_differentiable(ty)
-        if isinstance(ty, FuncType):
-            return True
-        if isinstance(ty, TupleType):
-            return any(self._is_changed(item, seen) for item in ty.fields)
-        if isinstance(ty, RefType):
-            return self._is_changed(ty.value, seen)
-        if isinstance(ty, TypeCall):
-            return any(self._is_changed(item, seen) for item in (ty.func, *ty.args))
-        if isinstance(ty, GlobalTypeVar) and ty not in seen:
-            seen.add(ty)
-            return self._changes(self.mod.type_definition(ty), seen)
-        return False
+        if typ not in self._headers:
+            definition = self.mod.type_definition(typ)
+            if not any(map(_is_changed, types_within(self.mod, typ))):
+                self._headers[typ] = typ
+                return typ
+            made = self._headers[typ] = GlobalTypeVar(self._type_names.fresh(f"{typ.name_hint}_dual"))
+            constructors = tuple(
+                Constructor(f"{item.name_hint}_dual", tuple(map(self.visit, item.inputs)), made)
+                for item in definition.constructors
+            )
+            self.mod[made] = TypeData(made, definition.type_vars, constructors)
+        return self._headers[typ]
 
     def constructor(self, given: Constructor) -> Constructor:
         """The constructor of values with gradients."""
-        header = self._header(given.belong_to)
+        header = self.visit(given.belong_to)
         names = [item.name_hint for item in self.mod.type_definition(given.belong_to).constructors]
         return self.mod.type_definition(header).constructors[names.index(given.name_hint)]
 
@@ -157,7 +127,7 @@ class DualTypes:
         return known
 
     def _body(self, kind: str, ty: Any, header: GlobalTypeVar) -> Function:
-        definition, dual = self.mod.type_definition(header), self.of(ty)
+        definition, dual = self.mod.type_definition(header), self.visit(ty)
         types = dict(zip(definition.type_vars, getattr(ty, "args", ()), strict=True))
         given, wanted = (ty, dual) if kind == "lift" else (dual, UNIT if kind == "seed" else ty)
         clauses = []
@@ -172,6 +142,11 @@ class DualTypes:
             clauses.append(Clause(pattern, result))
         param = Var("x", given, dialect="relay")
         return Function((param,), Match(param, tuple(clauses)), wanted, dialect="relay")
+
+
+def _is_changed(ty: Any) -> bool:
+    """Whether a type by itself becomes another one."""
+    return isinstance(ty, FuncType) or (isinstance(ty, TensorType) and is_differentiable(ty))
 
 
 def _lift(ty: TensorType, expr: Any) -> Any:

@@ -38,7 +38,7 @@ class Effects:
         return [] if isinstance(node, Function) or id(node) in self._known else operands(node)
 
     def _acts(self, node: Any) -> bool:
-        if is_effect(node) or (isinstance(node, Call) and not _is_known(node.op)):
+        if is_effect(node) or (isinstance(node, Call) and not is_known(node.op)):
             return True
         return any(self._known[id(child)][1] for child in self._below(node))
 
@@ -48,7 +48,8 @@ def has_effects(expr: Any) -> bool:
     return Effects().of(expr)
 
 
-def _is_known(callee: Any) -> bool:
+def is_known(callee: Any) -> bool:
+    """Whether a callee is an operator, a constructor or a kernel."""
     is_kernel = isinstance(callee, Function) and bool(callee.attrs.get("Primitive"))
     return is_kernel or isinstance(callee, (Op, Constructor))
 

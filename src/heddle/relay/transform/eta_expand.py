@@ -7,7 +7,7 @@ from typing import Any, cast
 from heddle.ir.expr import Call, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import map_children
-from heddle.ir.type_data import Constructor, TypeCall
+from heddle.ir.type_data import Constructor
 from heddle.ir.types import FuncType
 from heddle.relay.nodes import PatternConstructor
 from heddle.relay.placement import parts, post_order
@@ -65,15 +65,18 @@ def _is_name(node: Any) -> bool:
     return isinstance(node, (GlobalVar, Constructor))
 
 
-def wrapper(callee: Any, mod: IRModule) -> Function:
-    """A function that calls what it wraps."""
+def type_of_callee(callee: Any, mod: IRModule) -> FuncType:
+    """The type of a function of the module, or of a constructor."""
     if isinstance(callee, GlobalVar):
         func = mod[callee]
-        ty = FuncType(tuple(p.ty for p in func.params), func.ret_ty, True, func.type_params)
-    else:
-        definition = mod.type_definitions[callee.belong_to]
-        result = TypeCall(definition.header, tuple(definition.type_vars))
-        ty = FuncType(tuple(callee.inputs), result, True, tuple(definition.type_vars))
-    ty = cast(FuncType, with_own_variables(ty))  # the function may stand in what it wraps
-    params = tuple(Var(f"eta{place}", each, dialect="relay") for place, each in enumerate(ty.params or ()))
+        return FuncType(tuple(param.ty for param in func.params), func.ret_ty, True, func.type_params)
+    data = mod.type_definition(callee.belong_to)
+    return FuncType(callee.inputs, data.header(*data.type_vars), True, data.type_vars)
+
+
+def wrapper(callee: Any, mod: IRModule) -> Function:
+    """A function that calls what it wraps."""
+    # with variables of its own: the function may stand in what it wraps
+    ty = cast(FuncType, with_own_variables(type_of_callee(callee, mod)))
+    params = tuple(Var(f"eta{place}", each, dialect="relay") for place, each in enumerate(ty.arg_types))
     return Function(params, Call(callee, params), ty.ret, type_params=ty.type_params, dialect="relay")

@@ -57,12 +57,8 @@ class FakeQuantizationToInteger(TypedPass):
         if self.use_qat:
             inside = {id(e) for root in post_order(func) if id(root) in made for e in _region(root)}
             for expr in post_order(func):
-                if (
-                    is_call(expr)
-                    and id(expr) not in inside
-                    and all(map(_is_quantized, expr.args))
-                    and expr.args
-                ):
+                is_single = is_call(expr) and expr.args and id(expr) not in inside
+                if is_single and all(map(_is_quantized, expr.args)):
                     self._try(made, expr, None, False)
         return with_nodes(func, made) if made else func
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.relay.transform.rewriting import RewritePass, call, is_call
+from heddle.relay.transform.rewriting import RewritePass, is_call, recalled
 from heddle.support.frozen import frozen
 
 _FAST = {"exp": "fast_exp", "erf": "fast_erf", "tanh": "fast_tanh", "nn.softmax": "nn.fast_softmax"}
@@ -24,6 +24,4 @@ class FastMath(RewritePass):
     opt_level = 4
 
     def rewrite(self, old: Any, new: Any) -> Any:
-        if not is_call(old, *_FAST):
-            return new
-        return call(_FAST[old.op.name], *new.args, **dict(old.attrs.items()))
+        return recalled(old, *new.args, name=_FAST[old.op.name]) if is_call(old, *_FAST) else new

@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.graph.gradient import Cotangent, added, backwards, is_differentiable
-from heddle.graph.types import TensorType
-from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
@@ -17,7 +15,7 @@ from heddle.relay.expand import expand, placeholder
 from heddle.relay.op import relay_call
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import without_lets
-from heddle.relay.transform.rewriting import map_relay
+from heddle.relay.transform.rewriting import is_of_tensors, map_relay
 from heddle.relay.typed import infer_expr, infer_module
 from heddle.relay.words import RelayWords
 from heddle.support.diagnostics import UsageError
@@ -47,8 +45,8 @@ def first_order(func: Function, mod: IRModule) -> Function:
     func = infer_expr(without_lets(func), mod)
     way = _Backwards(func)
     body = Tuple((func.body, Tuple(way.run())))
-    attrs = {key: value for key, value in func.attrs.items() if key != "global_symbol"}
-    return Function(func.params, body, None, attrs=attrs_of(attrs), dialect="relay", span=func.span)
+    attrs = func.attrs.without("global_symbol")
+    return Function(func.params, body, None, attrs=attrs, dialect="relay", span=func.span)
 
 
 def call_back(call: Call, args: Any, result: Any, grad: Cotangent) -> tuple[Cotangent, ...]:
@@ -57,14 +55,6 @@ def call_back(call: Call, args: Any, result: Any, grad: Cotangent) -> tuple[Cota
     params = [placeholder(arg.ty) for arg in call.args]
     expr = expand(call.op.name, params, call.attrs)
     return backwards(expr, params, args, result, grad, RelayWords())
-
-
-def like(name: str, expr: Any, ty: Type) -> Any:
-    """Zeros or ones for all tensors of a value; `name` is "zeros_like" or "ones_like"."""
-    if isinstance(ty, TupleType):
-        parts = (like(name, TupleGetItem(expr, place), item) for place, item in enumerate(ty.fields))
-        return Tuple(tuple(parts))
-    return relay_call(name, (expr,), {})
 
 
 def seeds(expr: Any, ty: Type) -> Cotangent:
@@ -91,12 +81,12 @@ class _Backwards:
         self._words = RelayWords()
         self._grads: dict[int, Cotangent] = {}
         for param in func.params:
-            if not _is_of_tensors(param.ty):
+            if not is_of_tensors(param.ty):
                 raise UsageError(Q0501, f"parameter %{param.name_hint} is no tensor", span=param.span)
 
     def run(self) -> tuple[Any, ...]:
         body = self._func.body
-        if not _is_of_tensors(body.ty):
+        if not is_of_tensors(body.ty):
             raise UsageError(Q0501, "the result is no tensor", span=body.span)
         order = post_order(body)
         for expr in order:
@@ -132,7 +122,3 @@ class _Backwards:
         elif isinstance(expr, Call):
             for arg, part in zip(expr.args, call_back(expr, expr.args, expr, grad), strict=True):
                 self._give(arg, part)
-
-
-def _is_of_tensors(ty: Any) -> bool:
-    return all(map(_is_of_tensors, ty.fields)) if isinstance(ty, TupleType) else isinstance(ty, TensorType)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.relay.transform.fold_explicit_padding import both_sides
-from heddle.relay.transform.rewriting import RewritePass, call, is_call
+from heddle.relay.transform.rewriting import RewritePass, is_call, recalled
 from heddle.support.frozen import frozen
 
 _LAYOUTS = {"nn.conv1d": "NWC", "nn.conv2d": "NHWC", "nn.conv3d": "NDHWC"}
@@ -36,16 +36,15 @@ class FlattenAtrousConv(RewritePass):
         before = conv.args[0]
         if not is_call(before, "nn.space_to_batch_nd") or not _fits(conv, before, old):
             return new
-        attrs = dict(conv.attrs.items())
         block = [int(size) for size in old.attrs.block_shape]
-        gaps = _spread(attrs["dilation"], len(block))
+        gaps = _spread(conv.attrs.dilation, len(block))
         pairs = list(zip(before.attrs.paddings, old.attrs.crops, strict=True))
-        attrs["padding"] = [int(pad[side]) - int(crop[side]) for side in (0, 1) for pad, crop in pairs]
-        if min(attrs["padding"]) < 0:
+        padding = [int(pad[side]) - int(crop[side]) for side in (0, 1) for pad, crop in pairs]
+        if min(padding) < 0:
             return new
-        attrs["dilation"] = [gap * size for gap, size in zip(gaps, block, strict=True)]
+        dilation = [gap * size for gap, size in zip(gaps, block, strict=True)]
         made = new.args[0]
-        return call(conv.op.name, made.args[0].args[0], made.args[1], **attrs)
+        return recalled(conv, made.args[0].args[0], made.args[1], padding=padding, dilation=dilation)
 
 
 def _fits(conv: Any, before: Any, after: Any) -> bool:

@@ -11,6 +11,7 @@ from heddle.graph.types import TensorType
 from heddle.graph.values import as_value
 from heddle.ir.expr import Constant, Function, Tuple, TupleGetItem
 from heddle.ir.module import IRModule
+from heddle.prim.nodes import IntImm
 from heddle.relay.builders import const
 from heddle.relay.interpreter import RelayInterpreter
 from heddle.relay.op import find
@@ -82,7 +83,7 @@ class Folder:
     def _value(self, old: Any, new: Any) -> Any:
         """The value of a call, if there is room for it."""
         types = old.ty.fields if hasattr(old.ty, "fields") else (old.ty,)
-        if all(isinstance(ty, TensorType) for ty in types) and self._bytes(types) > self._left_bytes:
+        if sum(map(_known_bytes, types)) > self._left_bytes:
             return new
         try:
             found = self._interpreter.evaluate(new)
@@ -96,11 +97,12 @@ class Folder:
         made = tuple(_constant(part, ty) for part, ty in zip(parts, types, strict=True))
         return Tuple(made) if isinstance(found, tuple) else made[0]
 
-    def _bytes(self, types: Any) -> int:
-        known = [
-            [dim.value for dim in ty.dims if hasattr(dim, "value")] for ty in types if ty.dims is not None
-        ]
-        return sum(prod(dims) * ty.dtype.itemsize for dims, ty in zip(known, types, strict=False))
+
+def _known_bytes(ty: Any) -> int:
+    """The bytes of a tensor by the sizes that are known; 0 where not even their number is."""
+    if not isinstance(ty, TensorType) or ty.dims is None or ty.dtype is None:
+        return 0
+    return prod(dim.value for dim in ty.dims if isinstance(dim, IntImm)) * ty.dtype.itemsize
 
 
 def _is_known(expr: Any) -> bool:

@@ -59,18 +59,13 @@ def both_sides(padding: tuple[int, ...], rank: int) -> tuple[int, ...]:
 
 def _fits(old: Any, attrs: dict[str, Any], value: float) -> bool:
     """Whether an operator pads with this value by itself."""
+    has_own = any(attrs["padding"])
     if "max" in old.op.name:
-        dtype = (
-            np.dtype(dtype_of(old.args[0])) if dtype_of(old.args[0]) != "bfloat16" else np.dtype("float32")
-        )
-        least = -np.inf if dtype.kind == "f" else float(np.iinfo(dtype).min)
-        return value == least or (
-            dtype.kind == "f" and value == float(np.finfo(dtype).min) and not any(attrs["padding"])
-        )
-    if "avg" in old.op.name:
-        return (
-            value == 0
-            and (bool(attrs["count_include_pad"]) or not any(attrs["padding"]))
-            and not attrs["ceil_mode"]
-        )
+        name = dtype_of(old.args[0])
+        dtype = np.dtype("float32" if name == "bfloat16" else name)
+        if dtype.kind != "f":
+            return value == float(np.iinfo(dtype).min)
+        return value == -np.inf or (value == float(np.finfo(dtype).min) and not has_own)
+    if "avg" in old.op.name and (attrs["ceil_mode"] or (has_own and not attrs["count_include_pad"])):
+        return False
     return value == 0

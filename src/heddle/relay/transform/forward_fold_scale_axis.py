@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from functools import partial
 from typing import Any
 
 from heddle.ir.expr import Function
-from heddle.ir.module import IRModule
 from heddle.relay.placement import operands, post_order
-from heddle.relay.transform.copying import with_nodes
-from heddle.relay.transform.rewriting import TypedPass, is_call
+from heddle.relay.transform.rewriting import is_call
 from heddle.relay.transform.scaled_channels import (
     ANY,
-    Way,
+    FoldScales,
     factors,
-    next_step,
     uses_of,
+    way_to,
     weight_axis,
     with_scale,
 )
-from heddle.relay.typed import infer_expr
 from heddle.support.frozen import frozen
 
 
 @frozen
-class ForwardFoldScaleAxis(TypedPass):
+class ForwardFoldScaleAxis(FoldScales):
     """Multiply the weight of a convolution or `nn.dense` in the place of its data's channels.
 
         nn.conv2d(nn.relu(multiply(%x, %s)), %w)
@@ -37,41 +34,33 @@ class ForwardFoldScaleAxis(TypedPass):
     activations where it is positive. All that use the data are such products.
     """
 
-    opt_level = 3
-
-    def change(self, func: Function, mod: IRModule) -> Function:
-        while made := _folded(func):
-            func = infer_expr(with_nodes(func, made), mod)
-        return func
-
-
-def _folded(func: Function) -> dict[int, Any]:
-    """What stands for products and their data, by identity; a way that another one meets is left for
-    later."""
-    uses, users = uses_of(func), dict[int, list[Any]]()
-    for expr in post_order(func):
-        for child in operands(expr):
-            users.setdefault(id(child), []).append(expr)
-    made: dict[int, Any] = {}
-    taken: set[int] = set()
-    for expr in post_order(func):
-        found = weight_axis(expr, "I")
-        if found is None or id(expr) in taken:
-            continue
-        others = users[id(expr.args[0])]
-        axes = [weight_axis(each, "I") if _reads(each, expr.args[0]) else None for each in others]
-        way = _way(expr.args[0], found[0], uses)
-        if way is None or any(axis is None or axis[0] != found[0] for axis in axes):
-            continue
-        side = next(side for side, axis in factors(way.end) if axis in (ANY, found[0]))
-        scale = way.end.args[side]
-        named = {id(way.end), *(id(step) for step, _ in way.steps), *map(id, others)}
-        if way.allows(scale, is_divided=True) and not named & taken:
-            data = way.rebuilt(way.end.args[1 - side], scale, "divide")
-            for each, axis in zip(others, axes, strict=True):
-                made[id(each)] = with_scale(each, data, scale, axis[1])  # type: ignore[index]
-            taken |= named
-    return made
+    def folded(self, func: Function) -> dict[int, Any]:
+        """What stands for products and their data, by identity; a way that another one meets is left for
+        later."""
+        uses, users = uses_of(func), dict[int, list[Any]]()
+        for expr in post_order(func):
+            for child in operands(expr):
+                users.setdefault(id(child), []).append(expr)
+        made: dict[int, Any] = {}
+        taken: set[int] = set()
+        for expr in post_order(func):
+            found = weight_axis(expr, "I")
+            if found is None or id(expr) in taken:
+                continue
+            others = users[id(expr.args[0])]
+            axes = [weight_axis(each, "I") if _reads(each, expr.args[0]) else None for each in others]
+            way = way_to(expr.args[0], found[0], uses, partial(_gives, found[0]))
+            if way is None or any(axis is None or axis[0] != found[0] for axis in axes):
+                continue
+            side = next(side for side, axis in factors(way.end) if axis in (ANY, found[0]))
+            scale = way.end.args[side]
+            named = way.named() | set(map(id, others))
+            if way.allows(scale, is_divided=True) and not named & taken:
+                data = way.rebuilt(way.end.args[1 - side], scale, "divide")
+                for each, axis in zip(others, axes, strict=True):
+                    made[id(each)] = with_scale(each, data, scale, axis[1])  # type: ignore[index]
+                taken |= named
+        return made
 
 
 def _reads(expr: Any, data: Any) -> bool:
@@ -79,14 +68,6 @@ def _reads(expr: Any, data: Any) -> bool:
     return is_call(expr) and expr.args[0] is data and all(arg is not data for arg in expr.args[1:])
 
 
-def _way(expr: Any, axis: int, uses: Counter[int]) -> Way | None:
-    """To the product that gives a tensor a factor along an axis."""
-    way = Way(expr)
-    while not way.steps or uses[id(way.end)] == 1:
-        if any(found in (ANY, axis) for _, found in factors(way.end)):
-            return way
-        side = next_step(way.end, axis)
-        if side is None:
-            return None
-        way = Way(way.end.args[side], [*way.steps, (way.end, side)])
-    return None
+def _gives(axis: int, expr: Any) -> bool:
+    """Whether an expression is a product that gives a tensor a factor along an axis."""
+    return any(found in (ANY, axis) for _, found in factors(expr))

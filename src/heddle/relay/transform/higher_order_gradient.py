@@ -27,26 +27,16 @@ from typing import Any
 from heddle.graph.gradient import Cotangent, flows_to, is_differentiable
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import map_children
+from heddle.ir.node import map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import TupleType
+from heddle.ir.visitor import rebuild
 from heddle.relay.builders import without_type
 from heddle.relay.codes import Q0501
-from heddle.relay.nodes import (
-    Clause,
-    Let,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    RefCreate,
-    RefRead,
-    RefWrite,
-)
+from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
 from heddle.relay.op import relay_call
-from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.transform.copying import Lines, branched, lets
 from heddle.relay.transform.derived_functions import DerivedFunctions
 from heddle.relay.transform.dual_types import BACK, DualTypes
 from heddle.relay.transform.first_order_gradient import call_back
@@ -68,7 +58,7 @@ def higher_order(func: Function, mod: IRModule) -> Function:
         lines.append((Var(hint), value))
         return lines[-1][0]
 
-    params = tuple(Var(param.name_hint, param.ty, span=param.span, dialect="relay") for param in func.params)
+    params = tuple(map(replace, func.params))
     lifted = [bound(param.name_hint, types.lifted(param.ty, param)) for param in params]
     result = bound("result", Call(bound("dual", dual), tuple(lifted)))
     found = TupleGetItem(result, 0)
@@ -117,47 +107,34 @@ class _Maker:
     def function(self, func: Function) -> Recursion:
         if func.attrs.get(PRIMITIVE):
             raise UsageError(Q0501, "the function is fused", span=func.span, help="run DefuseOps first")
-        params = []
-        for param in func.params:
-            self._duals[param] = Var(
-                param.name_hint, self._types.of(param.ty), span=param.span, dialect="relay"
-            )
-            params.append(self._duals[param])
+        params = {param: replace(param, ty=self._types.visit(param.ty)) for param in func.params}
+        self._duals |= params
         body = yield self._scope(func.body)
-        result = TupleType((self._types.of(func.ret_ty), BACK))
-        return Function(tuple(params), body, result, type_params=func.type_params, dialect="relay")
+        result = TupleType((self._types.visit(func.ret_ty), BACK))
+        return Function(tuple(params.values()), body, result, type_params=func.type_params, dialect="relay")
 
     def _scope(self, expr: Any) -> Recursion:
         scope = _Scope()
         while isinstance(expr, Let):
             yield self._let(scope, expr)
             expr = expr.body
-        return scope.finished(self._dual(scope, expr))
+        return scope.finished(self._dual(expr))
 
     def _let(self, scope: _Scope, let: Let) -> Recursion:
         var, value = let.var, let.value
-        dual = self._duals[var] = Var(var.name_hint, span=var.span, dialect="relay")
+        dual = self._bound(var)
         if isinstance(value, Call) and isinstance(value.op, Op):
             self._operator(scope, dual, var, value)
         elif isinstance(value, Function):
             scope.bind(dual, (yield self.function(value)))
         elif isinstance(value, Call) and not isinstance(value.op, Constructor):
-            args = tuple(self._dual(scope, arg) for arg in value.args)
-            self._both(scope, dual, Call(self._dual(scope, value.op), args, span=value.span))
-        elif isinstance(value, If):
-            branches = []
-            for branch in (value.true_branch, value.false_branch):
-                branches.append((yield self._scope(branch)))
-            self._both(scope, dual, If(self._value(value.cond), *branches, span=value.span))
-        elif isinstance(value, Match):
-            clauses = []
-            for clause in value.clauses:
-                pattern = self._pattern(clause.lhs)
-                clauses.append(Clause(pattern, (yield self._scope(clause.rhs))))
-            data = self._dual(scope, value.data)
-            self._both(scope, dual, Match(data, tuple(clauses), value.complete, span=value.span))
+            args = tuple(map(self._dual, value.args))
+            self._both(scope, dual, Call(self._dual(value.op), args, span=value.span))
+        elif isinstance(value, (If, Match)):
+            subject = self._value(value.cond) if isinstance(value, If) else self._dual(value.data)
+            self._both(scope, dual, (yield branched(value, subject, self._scope, self._pattern)))
         else:
-            scope.bind(dual, self._plain(scope, value))
+            scope.bind(dual, self._plain(value))
 
     def _both(self, scope: _Scope, dual: Var, call: Any) -> None:
         """A value that comes with its way back."""
@@ -165,32 +142,30 @@ class _Maker:
         scope.bind(dual, TupleGetItem(pair, 0))
         scope.backs.append([(Var("done"), Call(TupleGetItem(pair, 1), ()))])
 
-    def _plain(self, scope: _Scope, value: Any) -> Any:
+    def _plain(self, value: Any) -> Any:
         """A value made of others, which keep their cells."""
-
-        def of(item: Any) -> Any:
-            return self._dual(scope, item)
-
         if isinstance(value, Call):
-            return Call(self._types.constructor(value.op), tuple(map(of, value.args)), span=value.span)  # type: ignore[arg-type]
+            maker: Any = value.op
+            return Call(self._types.constructor(maker), tuple(map(self._dual, value.args)), span=value.span)
         if isinstance(value, (Tuple, TupleGetItem, RefCreate, RefRead, RefWrite)):
-            return map_children(without_type(value), of)
-        return of(value)
+            return map_children(without_type(value), self._dual)
+        return self._dual(value)
 
-    def _pattern(self, pattern: Pattern) -> Pattern:
-        if isinstance(pattern, PatternVar):
-            self._duals[pattern.var] = Var(pattern.var.name_hint, span=pattern.var.span, dialect="relay")
-            return PatternVar(self._duals[pattern.var])
-        if isinstance(pattern, PatternConstructor):
-            inner = tuple(map(self._pattern, pattern.patterns))
-            return PatternConstructor(self._types.constructor(pattern.constructor), inner)
-        if isinstance(pattern, PatternTuple):
-            return PatternTuple(tuple(map(self._pattern, pattern.patterns)))
-        return pattern
+    def _bound(self, var: Var) -> Var:
+        made = self._duals[var] = replace(var, ty=None)
+        return made
+
+    def _pattern(self, pattern: Any) -> Any:
+        def change(old: Any, new: Any) -> Any:
+            if isinstance(old, Constructor):
+                return self._types.constructor(old)
+            return self._bound(old) if isinstance(old, Var) else new
+
+        return rebuild(pattern, change)
 
     # ---- atoms
 
-    def _dual(self, scope: _Scope, atom: Any) -> Any:
+    def _dual(self, atom: Any) -> Any:
         """An atom with its cells."""
         if isinstance(atom, Var):
             return self._duals[atom]

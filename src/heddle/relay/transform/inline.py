@@ -8,12 +8,11 @@ from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext
-from heddle.ir.visitor import walk_distinct
 from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import Let
 from heddle.relay.transform.copying import Lines, lets, says_more, with_own_bindings
 from heddle.relay.transform.effects import has_effects
-from heddle.relay.transform.recursion import is_recursive
+from heddle.relay.transform.recursion import is_recursive, named_in
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.support.frozen import frozen
 
@@ -46,13 +45,7 @@ class Inline(Pass):
         if not inlined:
             return mod
         made = map_relay(mod, lambda func: _Inliner(mod, inlined).function(func))
-        uses = {
-            node.name_hint
-            for func in made.functions.values()
-            for node in walk_distinct(func)
-            if isinstance(node, GlobalVar)
-        }
-        gone = inlined - uses
+        gone = inlined - named_in(*made.functions.values())
         return made.with_functions({v: f for v, f in made.functions.items() if v.name_hint not in gone})
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, Var
+from heddle.ir.expr import Call, Function, GlobalVar, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.structural import structural_equal, structural_hash
@@ -43,10 +43,7 @@ class LambdaLift(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
         lifter = _Lifter(typed)
-        made = {
-            var: lifter.top(func) if isinstance(func, Function) and func.dialect == "relay" else func
-            for var, func in typed.functions.items()
-        }
+        made = {var: lifter.top(func) if is_relay(func) else func for var, func in typed.functions.items()}
         if not lifter.lifted:
             return typed
         added = {GlobalVar(name): func for name, func in lifter.lifted.items()}
@@ -71,7 +68,7 @@ class _Lifter:
 
         def change(old: Any, new: Any) -> Any:
             if not isinstance(new, Function) or old is func or new.attrs.get("Primitive"):
-                return without_type(new) if new is not old and isinstance(new, Expr) else new
+                return without_type(new) if new is not old else new
             needs = free_type_vars(new) or any(free_type_vars(var.ty) for var in free_vars(new) if var.ty)
             return new if needs else self._lift(old, new, names.get(id(old)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node, children, replace
 from heddle.ir.op import Op
@@ -53,17 +53,16 @@ class LazyGradientInit(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
-        todo = {
-            id(func)
-            for func in typed.functions.values()
-            if isinstance(func, Function) and func.dialect == "relay" and _is_wanted(func, typed)
+        wanted = {
+            var.name_hint
+            for var, func in typed.functions.items()
+            if is_relay(func) and _is_wanted(func, typed)
         }
-        if not todo:
+        if not wanted:
             return typed
         made = typed.clone()
         made.import_from_std("gradient.rly")
         made = infer_module(made)
-        wanted = {var.name_hint for var, func in typed.functions.items() if id(func) in todo}
         names = {id(func): var.name_hint for var, func in made.functions.items()}
         return map_relay(
             made, lambda func: _Cells(made).function(func) if names[id(func)] in wanted else func
@@ -144,9 +143,7 @@ class _Cells:
 
     def function(self, func: Function) -> Function:
         inner = rebuild(func, self._change)
-        params = tuple(
-            Var(param.name_hint, param.ty, span=param.span, dialect="relay") for param in func.params
-        )
+        params = tuple(map(replace, func.params))
         body = self._tensors(func.ret_ty, inner.body)
         for cell, param in reversed(list(zip(inner.params, params, strict=True))):
             body = Let(cell, self._cells(param.ty, param), body, span=param.span)
@@ -159,8 +156,7 @@ class _Cells:
             return replace(old, ty=rebuild(old.ty, self._change)) if old.ty is not None else old
         if isinstance(old, TensorType):
             return TypeCall(_CELL, (old,))
-        if isinstance(new, Expr) and new is not old:
-            new = without_type(new)
+        new = without_type(new) if new is not old else old
         if isinstance(old, Constant):
             return self._made("Raw", old)
         if isinstance(old, If):

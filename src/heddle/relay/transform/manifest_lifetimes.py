@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.graph.types import TensorType
 from heddle.ir.expr import Function, Var
 from heddle.ir.module import IRModule
-from heddle.ir.types import TupleType
 from heddle.relay.builders import var
 from heddle.relay.nodes import Let
 from heddle.relay.placement import operands, post_order
 from heddle.relay.transform.copying import Lines, lets
-from heddle.relay.transform.rewriting import TypedPass, call, is_call, rewrite_nodes
+from heddle.relay.transform.rewriting import TypedPass, call, is_call, is_of_tensors, rewrite_nodes
 from heddle.support.frozen import frozen
 
 KILL = "memory.kill"
@@ -63,7 +61,7 @@ def _ends(func: Function) -> dict[int, list[Var]]:
         number = {
             let.var: place
             for place, let in enumerate(chain)
-            if let.var not in killed and _is_data(let.var.ty)
+            if let.var not in killed and is_of_tensors(let.var.ty)
         }
         seen: set[int] = set()
         _first_reached(current, seen)
@@ -73,11 +71,6 @@ def _ends(func: Function) -> dict[int, list[Var]]:
                 used.add(let.var)
             ends[id(let)] = sorted(used, key=number.__getitem__)
     return ends
-
-
-def _is_data(ty: Any) -> bool:
-    """Whether operators take values of a type."""
-    return isinstance(ty, TensorType) or (isinstance(ty, TupleType) and all(map(_is_data, ty.fields)))
 
 
 def _first_reached(root: Any, seen: set[int]) -> list[Var]:

@@ -18,19 +18,9 @@ from heddle.ir.transform import PassContext
 from heddle.ir.type_data import Constructor
 from heddle.ir.types import Type
 from heddle.ir.variables import free_vars
-from heddle.relay.nodes import (
-    Clause,
-    Let,
-    Match,
-    Pattern,
-    PatternConstructor,
-    PatternTuple,
-    PatternVar,
-    RefCreate,
-    RefRead,
-    RefWrite,
-)
-from heddle.relay.transform.copying import Lines, lets
+from heddle.ir.visitor import rebuild
+from heddle.relay.nodes import Let, Match, RefCreate, RefRead, RefWrite
+from heddle.relay.transform.copying import Lines, branched, lets
 from heddle.relay.transform.fold_constant import Folder
 from heddle.relay.transform.inline import INLINE
 from heddle.relay.transform.known_values import (
@@ -346,11 +336,7 @@ class _Evaluator:
         if isinstance(cond.atom, Constant):
             chosen = expr.true_branch if is_true(array_of(cond.atom)) else expr.false_branch
             return (yield self._body(chosen, frame))
-        stores: list[dict[Cell, Value]] = []
-        then = yield self._branch(expr.true_branch, frame, stores)
-        other = yield self._branch(expr.false_branch, frame, stores)
-        self._join(stores)
-        return self._emit(hint, If(cond.atom, then, other, span=expr.span))
+        return (yield self._branches(expr, cond.atom, frame, hint))
 
     def _match(self, expr: Match, frame: Frame, hint: Var | None) -> Recursion:
         data = self._atom(expr.data, frame)
@@ -363,37 +349,27 @@ class _Evaluator:
                 return (yield self._body(clause.rhs, frame))
             if does_fit is None:
                 break
-        clauses, stores = [], list[dict[Cell, Value]]()
-        for clause in expr.clauses:
-            pattern = self._pattern(clause.lhs, frame)
-            rhs = yield self._branch(clause.rhs, frame, stores)
-            clauses.append(Clause(pattern, rhs, span=clause.span))
-        self._join(stores)
-        return self._emit(hint, Match(data.atom, tuple(clauses), expr.complete, span=expr.span))
+        return (yield self._branches(expr, data.atom, frame, hint))
 
-    def _branch(self, expr: Any, frame: Frame, stores: list[dict[Cell, Value]]) -> Recursion:
-        """A branch by itself; `stores` gets what is in the cells behind it."""
-        outer, self.store = self.store, dict(self.store)
-        made = yield self._scope(expr, frame)
-        stores.append(self.store)
-        self.store = outer
-        return made
+    def _branches(self, expr: If | Match, subject: Any, frame: Frame, hint: Var | None) -> Recursion:
+        """Branches or clauses by themselves. Of the cells is known what all of them leave there."""
+        outer, stores = self.store, list[dict[Cell, Value]]()
 
-    def _join(self, stores: list[dict[Cell, Value]]) -> None:
-        """Of the cells is known what all branches leave there."""
+        def scope(body: Any) -> Recursion:
+            self.store = dict(outer)
+            made = yield self._scope(body, frame)
+            stores.append(self.store)
+            return made
+
+        def own(old: Any, new: Any) -> Any:
+            if not isinstance(old, Var):
+                return new
+            var = replace(old, ty=None)
+            frame.values[old] = Value(var)
+            return var
+
+        made = yield branched(expr, subject, scope, lambda pattern: rebuild(pattern, own))
         self.store = {
-            cell: value
-            for cell, value in self.store.items()
-            if all(store.get(cell) is value for store in stores)
+            cell: value for cell, value in outer.items() if all(store.get(cell) is value for store in stores)
         }
-
-    def _pattern(self, pattern: Pattern, frame: Frame) -> Pattern:
-        """A pattern with variables of its own."""
-        if isinstance(pattern, PatternVar):
-            var = replace(pattern.var, ty=None)
-            frame.values[pattern.var] = Value(var)
-            return PatternVar(var, span=pattern.span)
-        if isinstance(pattern, (PatternConstructor, PatternTuple)):
-            inner = tuple(self._pattern(item, frame) for item in pattern.patterns)
-            return replace(pattern, patterns=inner)
-        return pattern
+        return self._emit(hint, made)

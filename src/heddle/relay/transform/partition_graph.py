@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Function, GlobalVar, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Constant, Function, GlobalVar, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.relay.placement import operands
@@ -53,7 +53,7 @@ class PartitionGraph(Pass):
         typed = infer_module(mod)
         table: dict[GlobalVar, Any] = {}
         for var, func in typed.functions.items():
-            if not isinstance(func, Function) or func.dialect != "relay":
+            if not is_relay(func):
                 table[var] = func
                 continue
             prefix = "_".join(part for part in ("tvmgen", self.mod_name) if part)

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Call, Constant, Expr, Function, If, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, If, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import N, Node, replace
 from heddle.ir.op import Op
 from heddle.ir.op_def import AnyLayout, op_def
 from heddle.ir.transform import Pass, PassContext
+from heddle.ir.types import TupleType
 from heddle.ir.visitor import rebuild
 from heddle.prim.nodes import IntImm
 from heddle.relay.builders import const, without_type
@@ -84,10 +85,7 @@ def map_typed(mod: IRModule, change: Callable[[Function, IRModule], Function]) -
 
 def map_relay(mod: IRModule, change: Callable[[Function], Function]) -> IRModule:
     """The module with its Relay functions changed, and their types; the same object where none did."""
-    made = {
-        var: change(func) if isinstance(func, Function) and func.dialect == "relay" else func
-        for var, func in mod.functions.items()
-    }
+    made = {var: change(func) if is_relay(func) else func for var, func in mod.functions.items()}
     same = all(made[var] is func for var, func in mod.functions.items())
     return mod if same else infer_module(mod.with_functions(made))
 
@@ -136,6 +134,11 @@ def works_on_elements(op: Any) -> bool:
     return op.name in _ON_ELEMENTS or (isinstance(record.layout, AnyLayout) and is_direct)
 
 
+def is_of_tensors(ty: Any) -> bool:
+    """Whether values of a type are tensors, or tuples of them."""
+    return all(map(is_of_tensors, ty.fields)) if isinstance(ty, TupleType) else isinstance(ty, TensorType)
+
+
 def sizes(expr: Any) -> tuple[int, ...] | None:
     """The sizes of a typed expression; None where they are not all known."""
     ty = expr.ty
@@ -172,6 +175,12 @@ def is_all(expr: Any, value: float) -> bool:
 def call(name: str, *args: Any, **attrs: Any) -> Call:
     """A call of an operator."""
     return relay_call(name, args, attrs)
+
+
+def recalled(old: Any, *args: Any, name: str | None = None, **changed: Any) -> Call:
+    """A call of the same operator, or that of another name, with the attributes of an old one but for those
+    that change."""
+    return relay_call(name or old.op.name, args, {**dict(old.attrs.items()), **changed})
 
 
 def number(value: Any, like: Any) -> Constant:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any
 
 import numpy as np
 
-from heddle.ir.expr import Call
+from heddle.ir.expr import Call, Function
+from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.prim.nodes import IntImm
 from heddle.relay.placement import operands, post_order
-from heddle.relay.transform.rewriting import along, array_of, call, dtype_of, is_call, rank, sizes
+from heddle.relay.transform.copying import with_nodes
+from heddle.relay.transform.rewriting import (
+    TypedPass,
+    along,
+    array_of,
+    call,
+    dtype_of,
+    is_call,
+    rank,
+    recalled,
+    sizes,
+)
+from heddle.relay.typed import infer_expr
 from heddle.support.frozen import frozen
 
 _CONVOLUTIONS = tuple(f"nn.conv{n}d{end}" for n in (1, 2, 3) for end in ("", "_transpose"))
@@ -76,6 +91,10 @@ class Way:
     end: Any
     steps: list[tuple[Any, int]] = field(default_factory=list)
 
+    def named(self) -> set[int]:
+        """The identities of the end and of the steps."""
+        return {id(self.end), *(id(step) for step, _ in self.steps)}
+
     def allows(self, scale: Any, is_divided: bool) -> bool:
         """Whether a factor commutes with the steps: what is compared with zero takes positive ones, what is
         added is divided by constants other than zero."""
@@ -99,7 +118,7 @@ class Way:
                 args[1 - side] = call(name, args[1 - side], scale)
             elif is_call(step, "nn.bias_add"):
                 args[1] = call(name, args[1], vector(scale))
-            end = call(step.op.name, *args, **dict(step.attrs.items()))
+            end = recalled(step, *args)
         return end
 
 
@@ -119,6 +138,20 @@ def next_step(expr: Any, axis: int) -> int | None:
     return None
 
 
+def way_to(expr: Any, axis: int, uses: Counter[int], is_end: Callable[[Any], bool]) -> Way | None:
+    """From an expression to where a factor along an axis goes to or comes from; what lies between has no
+    other use."""
+    way = Way(expr)
+    while not way.steps or uses[id(way.end)] == 1:
+        if is_end(way.end):
+            return way
+        side = next_step(way.end, axis)
+        if side is None:
+            return None
+        way = Way(way.end.args[side], [*way.steps, (way.end, side)])
+    return None
+
+
 def uses_of(root: Any) -> Counter[int]:
     """How often each expression is an operand, by its identity."""
     return Counter(id(child) for expr in post_order(root) for child in operands(expr))
@@ -133,5 +166,19 @@ def with_scale(product: Any, data: Any, scale: Any, axis: int) -> Call:
     """A product with data, and a weight that is multiplied along an axis."""
     weight = product.args[1]
     spread = along(vector(scale), axis, rank(weight))
-    attrs = dict(product.attrs.items())
-    return call(product.op.name, data, call("multiply", weight, spread), **attrs)
+    return recalled(product, data, call("multiply", weight, spread))
+
+
+class FoldScales(TypedPass):
+    """What the passes share: they go over a function until no factor is left that a weight takes."""
+
+    opt_level = 3
+
+    @abstractmethod
+    def folded(self, func: Function) -> dict[int, Any]:
+        """What stands for expressions, by their identity; ways that meet are left for later."""
+
+    def change(self, func: Function, mod: IRModule) -> Function:
+        while made := self.folded(func):
+            func = infer_expr(with_nodes(func, made), mod)
+        return func

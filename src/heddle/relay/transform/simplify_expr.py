@@ -18,6 +18,7 @@ from heddle.relay.transform.rewriting import (
     dtype_of,
     is_all,
     is_call,
+    number,
     rank,
     rewrite_nodes,
     sizes,
@@ -64,38 +65,35 @@ def _same_type(old: Any, operand: Any) -> bool:
     return structural_equal(old.ty, operand.ty) and sizes(old) is not None
 
 
-def _drop(neutral: float, both_sides: bool) -> Callable[[Any, Any], Any]:
+_MADE = {0: ("zeros", "zeros_like"), 1: ("ones", "ones_like")}
+"""Operators that give a number everywhere."""
+
+
+def _drop(neutral: int, both_sides: bool) -> Callable[[Any, Any], Any]:
     """`x op neutral` is `x`, where the type stays the same."""
 
     def rule(old: Any, new: Any) -> Any:
-        lhs, rhs = old.args
-        if is_all(rhs, neutral) or (neutral == 0 and is_call(rhs, "zeros", "zeros_like")):
-            return new.args[0] if _same_type(old, lhs) else None
-        if neutral == 1 and is_call(rhs, "ones", "ones_like"):
-            return new.args[0] if _same_type(old, lhs) else None
-        if both_sides and is_all(lhs, neutral):
-            return new.args[1] if _same_type(old, rhs) else None
+        for side in (0, 1) if both_sides else (0,):
+            other = old.args[1 - side]
+            if is_all(other, neutral) or (side == 0 and is_call(other, *_MADE[neutral])):
+                return new.args[side] if _same_type(old, old.args[side]) else None
         return None
 
     return rule
-
-
-def _is_integral(expr: Any) -> bool:
-    return dtype_of(expr).startswith(("int", "uint"))
 
 
 def _twice(old: Any, new: Any) -> Any:
     """x + x → x * 2"""
     if new.args[0] is not new.args[1] or dtype_of(old) == "bool":
         return None
-    two = const(np.asarray(2, old.ty.dtype.numpy()), dtype_of(old))
-    return call("multiply", new.args[0], two)
+    return call("multiply", new.args[0], number(2, old))
 
 
 def _merge_constants(old: Any, new: Any) -> Any:
     """(x op c1) op c2 → x op (c1 op c2), for integers: floats would be rounded otherwise."""
     inner = old.args[0]
-    if not is_call(inner, old.op.name) or not is_call(new.args[0], old.op.name) or not _is_integral(old):
+    is_chain = is_call(inner, old.op.name) and is_call(new.args[0], old.op.name)
+    if not is_chain or not dtype_of(old).startswith(("int", "uint")):
         return None
     one, two = array_of(inner.args[1]), array_of(old.args[1])
     if one is None or two is None:
@@ -182,22 +180,24 @@ def _rsqrt(old: Any, new: Any) -> Any:
 
 def _concrete(old: Any, new: Any) -> Any:
     """Operators like another tensor → operators with sizes"""
-    known, dtype = sizes(old), dtype_of(old)
-    if known is None:
+    known = sizes(old)
+    if known is None or (0 in known and is_call(old, "reshape_like")):
         return None
-    shape = list(known)
-    name, args = old.op.name, new.args
-    if name in ("zeros_like", "ones_like"):
-        return call(name.removesuffix("_like"), shape=shape, dtype=dtype)
-    if name == "full_like":
-        return call("full", args[1], shape=shape, dtype=dtype)
-    if name == "cast_like":
-        return call("cast", args[0], dtype=dtype)
-    if name == "reshape_like":
-        return call("reshape", args[0], newshape=shape) if 0 not in known else None
-    if name == "broadcast_to_like":
-        return call("broadcast_to", args[0], shape=shape)
-    return call("collapse_sum_to", args[0], shape=shape)
+    name, operands, *attrs = _SIZED[old.op.name]
+    said = {"shape": list(known), "newshape": list(known), "dtype": dtype_of(old)}
+    return call(name, *(new.args[k] for k in operands), **{key: said[key] for key in attrs})
+
+
+_SIZED: dict[str, tuple[Any, ...]] = {
+    "zeros_like": ("zeros", (), "shape", "dtype"),
+    "ones_like": ("ones", (), "shape", "dtype"),
+    "full_like": ("full", (1,), "shape", "dtype"),
+    "cast_like": ("cast", (0,), "dtype"),
+    "reshape_like": ("reshape", (0,), "newshape"),
+    "broadcast_to_like": ("broadcast_to", (0,), "shape"),
+    "collapse_sum_like": ("collapse_sum_to", (0,), "shape"),
+}
+"""What operators like another tensor are: the name, which operands stay, and the attributes."""
 
 
 _Rule = Callable[[Any, Any], Any]
@@ -210,16 +210,5 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
     "transpose": (_transpose,),
     "cast": (_cast,),
     "clip": (_clip,),
-    **dict.fromkeys(
-        (
-            "zeros_like",
-            "ones_like",
-            "full_like",
-            "cast_like",
-            "reshape_like",
-            "broadcast_to_like",
-            "collapse_sum_like",
-        ),
-        (_concrete,),
-    ),
+    **dict.fromkeys(_SIZED, (_concrete,)),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from heddle.ir.expr import Constant, Function, GlobalVar
+from heddle.ir.expr import Constant, Function, GlobalVar, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
@@ -28,7 +28,7 @@ class SpanCheck(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         for var, func in mod.functions.items():
-            if isinstance(func, Function) and func.dialect == "relay":
+            if is_relay(func):
                 _check(var.name_hint, func)
         return mod
 

@@ -8,14 +8,13 @@ from typing import Any
 
 from heddle.ir.expr import Constant, Expr, Function, GlobalVar, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import map_children
 from heddle.ir.op import Op
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.type_data import Constructor
-from heddle.relay.builders import without_type
-from heddle.relay.nodes import Clause, Let
+from heddle.relay.nodes import Let
 from heddle.relay.placement import Placement, Scope, parts, with_own_recursions
-from heddle.relay.typed import infer_module
+from heddle.relay.transform.copying import map_parts
+from heddle.relay.transform.rewriting import map_relay
 from heddle.support.frozen import frozen
 from heddle.support.trampoline import Recursion, run
 
@@ -41,12 +40,7 @@ class ToANormalForm(Pass):
     opt_level = 1
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        made = {
-            var: ToANormalFormExpr(func) if isinstance(func, Function) and func.dialect == "relay" else func
-            for var, func in mod.functions.items()
-        }
-        same = all(made[var] is func for var, func in mod.functions.items())
-        return mod if same else infer_module(mod.with_functions(made))
+        return map_relay(mod, ToANormalFormExpr)
 
 
 def ToANormalFormExpr(e: Any) -> Any:
@@ -160,9 +154,4 @@ class _Former:
                 made[id(child)] = yield self.atom(child)
             else:
                 made[id(child)] = yield self.scope(child, self._placed.inner[id(expr), number])
-
-        def change(child: Any) -> Any:
-            return map_children(child, change) if isinstance(child, Clause) else made.get(id(child), child)
-
-        found = map_children(expr, change)
-        return found if found is expr else without_type(found)
+        return map_parts(expr, lambda child: made.get(id(child), child))

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.attrs import NO_ATTRS, attrs_of
+from heddle.ir.attrs import NO_ATTRS
 from heddle.ir.expr import Call, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import map_children, replace
-from heddle.ir.op import Op
-from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeCall
+from heddle.ir.node import replace
+from heddle.ir.type_data import Constructor, GlobalTypeVar
 from heddle.ir.types import FuncType, TypeVar
-from heddle.ir.visitor import walk_distinct
-from heddle.relay.builders import without_type
+from heddle.ir.visitor import rebuild
 from heddle.relay.codes import Q0503
 from heddle.relay.functor import TypeMutator
-from heddle.relay.nodes import Clause, Let, Match, Pattern, PatternVar
-from heddle.relay.transform.copying import Lines, lets
+from heddle.relay.nodes import Let, Match
+from heddle.relay.transform.copying import Lines, branched, lets, map_parts
 from heddle.relay.transform.derived_functions import DerivedFunctions
-from heddle.relay.transform.to_a_normal_form import PRIMITIVE, ToANormalFormExpr, is_atomic
+from heddle.relay.transform.effects import is_known
+from heddle.relay.transform.recursion import types_within
+from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import UsageError
-from heddle.support.names import NameSupply
 from heddle.support.trampoline import Recursion, run
 
 
@@ -52,13 +51,12 @@ def to_cps(func: Any, mod: IRModule | None = None) -> Function:
     typed = infer_expr(module[func] if isinstance(func, GlobalVar) else func, module)
     if not isinstance(typed, Function):
         raise UsageError(Q0503, f"expected a function, got {type(func).__name__}", span=func.span)
-    names = NameSupply(var.name_hint for var in module.functions)
-    derived = DerivedFunctions(module, names, "cps", Q0503)
+    derived = DerivedFunctions(module, module.names(), "cps", Q0503)
 
     def make(func: Function) -> Function:
         answer = TypeVar("answer")
         made: Function = run(_Body(derived, _Types(answer, module)).function(func))
-        attrs = attrs_of({key: value for key, value in func.attrs.items() if key != "global_symbol"})
+        attrs = func.attrs.without("global_symbol")
         return replace(made, type_params=(*func.type_params, answer), attrs=attrs)
 
     top = make(infer_expr(ToANormalFormExpr(typed), module, is_closed=True))
@@ -112,13 +110,9 @@ class _Types(TypeMutator):
         return FuncType((self.visit(result),), self._answer, True)
 
     def visit_global_type_var(self, typ: GlobalTypeVar) -> GlobalTypeVar:
-        for made in self._mod.type_definition(typ).constructors:
-            if any(isinstance(node, FuncType) for ty in made.inputs for node in walk_distinct(ty)):
-                raise UsageError(Q0503, f"data type {typ.name_hint} is defined with functions")
+        if any(isinstance(node, FuncType) for node in types_within(self._mod, typ)):
+            raise UsageError(Q0503, f"data type {typ.name_hint} is defined with functions")
         return typ
-
-    def visit_type_call(self, typ: Any) -> TypeCall:
-        return TypeCall(self.visit(typ.func), tuple(map(self.visit, typ.args)))
 
 
 class _Body:
@@ -139,20 +133,20 @@ class _Body:
         )
 
     def _bound(self, var: Var) -> Var:
-        made = self._vars[var] = Var(var.name_hint, self._types.visit(var.ty), dialect="relay", span=var.span)
+        made = self._vars[var] = replace(var, ty=self._types.visit(var.ty))
         return made
+
+    def _pattern(self, pattern: Any) -> Any:
+        return rebuild(pattern, lambda old, new: self._bound(old) if isinstance(old, Var) else new)
 
     def _scope(self, expr: Any, then: Var) -> Recursion:
         lines: Lines = []
         while isinstance(expr, Let) and not _hands_on(expr.value):
             if is_atomic(expr.value):
                 self._vars[expr.var] = self._atom(expr.value)
-                expr = expr.body
-                continue
-            var = self._bound(expr.var)
-            is_func = isinstance(expr.value, Function)
-            value = (yield self.function(expr.value)) if is_func else self._plain(expr.value)
-            lines.append((var, value))
+            else:
+                var, is_func = self._bound(expr.var), isinstance(expr.value, Function)
+                lines.append((var, (yield self.function(expr.value)) if is_func else self._plain(expr.value)))
             expr = expr.body
         if isinstance(expr, Let):
             to = then
@@ -171,28 +165,14 @@ class _Body:
         if isinstance(value, Call):
             args = (*map(self._atom, value.args), to)
             return Call(self._atom(value.op), args, span=value.span)
-        if isinstance(value, If):
-            true = yield self._scope(value.true_branch, to)
-            false = yield self._scope(value.false_branch, to)
-            return If(self._atom(value.cond), true, false, span=value.span)
-        clauses = []
-        for clause in value.clauses:
-            pattern = self._pattern(clause.lhs)
-            clauses.append(Clause(pattern, (yield self._scope(clause.rhs, to)), span=clause.span))
-        return Match(self._atom(value.data), tuple(clauses), value.complete, span=value.span)
-
-    def _pattern(self, pattern: Any) -> Any:
-        if isinstance(pattern, PatternVar):
-            return PatternVar(self._bound(pattern.var), span=pattern.span)
-        return map_children(
-            pattern, lambda child: self._pattern(child) if isinstance(child, Pattern) else child
-        )
+        subject = self._atom(value.cond if isinstance(value, If) else value.data)
+        return (yield branched(value, subject, lambda body: self._scope(body, to), self._pattern))
 
     def _plain(self, value: Any) -> Any:
         """A value made of others at once."""
         if isinstance(value, Call):
             return Call(value.op, tuple(map(self._atom, value.args)), value.attrs, span=value.span)
-        return without_type(map_children(value, self._atom))
+        return map_parts(value, self._atom)
 
     def _atom(self, atom: Any) -> Any:
         if isinstance(atom, Var):
@@ -202,7 +182,4 @@ class _Body:
 
 def _hands_on(value: Any) -> bool:
     """Whether a value comes out of a function, a branch or a clause."""
-    if not isinstance(value, Call):
-        return isinstance(value, (If, Match))
-    is_kernel = isinstance(value.op, Function) and bool(value.op.attrs.get(PRIMITIVE))
-    return not is_kernel and not isinstance(value.op, (Op, Constructor))
+    return isinstance(value, (If, Match)) or (isinstance(value, Call) and not is_known(value.op))

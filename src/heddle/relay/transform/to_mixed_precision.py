@@ -6,18 +6,20 @@ import warnings
 from typing import Any
 
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Constant, Function, GlobalVar, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Constant, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
-from heddle.ir.node import map_children, replace
+from heddle.ir.node import replace
 from heddle.ir.pass_options import option
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import Pass, PassContext, declare_config
 from heddle.ir.types import TupleType
-from heddle.relay.builders import var, without_type
+from heddle.relay.builders import var
 from heddle.relay.codes import Q0505
-from heddle.relay.nodes import Clause, Let, Pattern
+from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
+from heddle.relay.transform.copying import map_parts
 from heddle.relay.transform.precision_kinds import MixedPrecision, kind_of
+from heddle.relay.transform.recursion import named_in
 from heddle.relay.transform.rewriting import call, is_call, map_relay
 from heddle.relay.typed import infer_local, infer_module
 from heddle.runtime.dtype import DataType
@@ -56,7 +58,7 @@ class ToMixedPrecision(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
         relay = [func for func in typed.functions.values() if isinstance(func, Function)]
-        named = {node.name_hint for func in relay for node in post_order(func) if isinstance(node, GlobalVar)}
+        named = named_in(*relay)
         kept = {
             id(func)
             for var, func in typed.functions.items()
@@ -73,9 +75,8 @@ class ToMixedPrecision(Pass):
             span, hint = next(iter(unknown.values())), "register FTVMMixedPrecisionConversionType for them"
             if self.missing_op_mode == 0:
                 raise UsageError(Q0505, what, span=span, help=hint)
-            warnings.warn(
-                Diagnostic(Q0505, what, span, (), hint, "warning").render(), HeddleWarning, stacklevel=2
-            )
+            note = Diagnostic(Q0505, what, span, (), hint, "warning")
+            warnings.warn(note.render(), HeddleWarning, stacklevel=2)
         return made
 
 
@@ -101,12 +102,9 @@ class _Narrower:
         if is_call(node):
             return self._call(node)
         if isinstance(node, Tuple):
-            parts = [self._made[id(item)] for item in node.fields]
-            ty = TupleType(tuple(ty for _, ty in parts))
-            made = map_children(
-                node, lambda child: self._made[id(child)][0] if id(child) in self._made else child
-            )
-            return (node, node.ty) if made is node else (without_type(made), ty)
+            made = map_parts(node, lambda item: self._made[id(item)][0] if id(item) in self._made else item)
+            types = tuple(self._made[id(item)][1] for item in node.fields)
+            return made, node.ty if made is node else TupleType(types)
         if isinstance(node, TupleGetItem):
             value, whole = self._made[id(node.tuple_value)]
             same = value is node.tuple_value
@@ -115,13 +113,12 @@ class _Narrower:
             return self._var(node)
         if isinstance(node, Let):
             return self._let(node)
-        made = map_children(node, self._child)
-        return (node if made is node else without_type(made)), getattr(node, "ty", None)
+        return self._wide(node)
 
-    def _child(self, child: Any) -> Any:
-        if isinstance(child, (Clause, Pattern)):
-            return map_children(child, self._child)
-        return self._back(child) if id(child) in self._made else child
+    def _wide(self, node: Any) -> tuple[Any, Any]:
+        """An expression of float32 operands."""
+        made = map_parts(node, lambda child: self._back(child) if id(child) in self._made else child)
+        return made, getattr(node, "ty", None)
 
     def _var(self, node: Var) -> tuple[Any, Any]:
         """A variable of a let has the type of its value, which was looked at before."""
@@ -155,9 +152,7 @@ class _Narrower:
                 made = self._narrow(node, *known[1:])
                 if made is not None:
                     return made
-        args = tuple(self._back(arg) for arg in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
-        return (node if same else replace(node, args=args, ty=None)), node.ty
+        return self._wide(node)
 
     def _narrow(self, node: Any, total: str, result: str) -> tuple[Any, Any] | None:
         """The call in few bits; None where the operator has no such form."""
