@@ -31,37 +31,48 @@ class Stands(type):
         return hash(cls.stands_for)
 
 
+def words_taken(takes: str) -> tuple[Signature, dict[str, str]]:
+    """The signature of what takes these words, and by public names those of the node's fields.
+
+    `public=own` is for a field that has another name in the node, `?` behind the public name for one that may
+    be left out or None.
+    """
+    fields, parameters = {}, []
+    for word in takes.split():
+        public, _, own = word.partition("=")
+        kept = public.removesuffix("?")
+        fields[kept] = own or kept
+        default = Parameter.empty if kept == public else None
+        parameters.append(Parameter(kept, Parameter.POSITIONAL_OR_KEYWORD, default=default))
+    return Signature(parameters), fields
+
+
+def words_given(name: str, signature: Signature, args: Any, kwargs: Any) -> dict[str, Any]:
+    """What is given for words; None for one that may be left out is left out.
+
+    Raises: TypeError for other arguments than the signature takes, as a function would.
+    """
+    try:
+        given = signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        raise TypeError(f"{name}{signature}: {error}") from None
+    optional = {key for key, spec in signature.parameters.items() if spec.default is None}
+    return {key: value for key, value in given.items() if value is not None or key not in optional}
+
+
 class Takes(metaclass=Stands):
-    """A class that takes the words of `takes`, then a span. `public=own` is for a field that has another name
-    in the node, `?` behind the public name for one that may be left out or None. Fields in `fixed` have
-    these values."""
+    """A class that takes the words of `takes` (see `words_taken`), then a span. Fields in `fixed` have these
+    values."""
 
     _fields: ClassVar[dict[str, str]]
     _fixed: ClassVar[dict[str, Any]]
     __signature__: ClassVar[Signature]
 
     def __init_subclass__(cls, *, node: type, takes: str, **fixed: Any) -> None:
-        cls.stands_for, cls._fixed, cls._fields = node, fixed, {}
-        parameters = []
-        for word in [*takes.split(), "span?"]:
-            public, _, own = word.partition("=")
-            kept = public.removesuffix("?")
-            cls._fields[kept] = own or kept
-            default = Parameter.empty if kept == public else None
-            parameters.append(Parameter(kept, Parameter.POSITIONAL_OR_KEYWORD, default=default))
-        cls.__signature__ = Signature(parameters)
+        cls.stands_for, cls._fixed = node, fixed
+        cls.__signature__, cls._fields = words_taken(f"{takes} span?")
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """The node. Raises: TypeError for other arguments than the class takes, as a function would."""
-        signature = cls.__signature__
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise TypeError(f"{cls.__name__}{signature}: {error}") from None
-        optional = {key for key, spec in signature.parameters.items() if spec.default is None}
-        fields = {
-            cls._fields[key]: value
-            for key, value in given.items()
-            if value is not None or key not in optional
-        }
-        return cls.stands_for(**fields, **cls._fixed)
+        given = words_given(cls.__name__, cls.__signature__, args, kwargs)
+        return cls.stands_for(**{cls._fields[key]: value for key, value in given.items()}, **cls._fixed)

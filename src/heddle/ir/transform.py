@@ -12,7 +12,6 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextvars import ContextVar, Token
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -27,6 +26,7 @@ from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen
 from heddle.support.private_cache import open_private_folder
 from heddle.support.registry import Registry
+from heddle.support.scoped import Scoped
 from heddle.support.settings import settings
 
 _PACKAGE = f"{__name__.split('.')[0]}."
@@ -105,7 +105,7 @@ class CodeMade:
 
 
 @dataclass(slots=True)
-class PassContext:
+class PassContext(Scoped):
     """Options, instruments and pass filter for a `with` block.
 
     Raises: UsageError I0502 for a configuration key that no pass declares, I0508 for a value of another kind.
@@ -117,7 +117,6 @@ class PassContext:
     instruments: Iterable[PassInstrument] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     timings: list[tuple[str, float]] = field(default_factory=list)
-    _tokens: list[Token[PassContext | None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         check_value("PassContext's opt_level", self.opt_level, int)
@@ -141,16 +140,16 @@ class PassContext:
     def current() -> PassContext:
         """Return the innermost active context of this thread or task; outside of all contexts, the default
         one."""
-        return _current.get() or _DEFAULT
+        return PassContext.innermost() or _DEFAULT
 
     def __enter__(self) -> PassContext:
-        self._tokens.append(_current.set(self))
+        Scoped.__enter__(self)
         for instrument in self.instruments:
             instrument.enter_pass_ctx()
         return self
 
     def __exit__(self, *_exc: object) -> None:
-        _current.reset(self._tokens.pop())
+        Scoped.__exit__(self)
         for instrument in self.instruments:
             instrument.exit_pass_ctx()
 
@@ -162,7 +161,6 @@ class PassContext:
         return info.name not in self.disabled_pass and self.opt_level >= info.opt_level
 
 
-_current: ContextVar[PassContext | None] = ContextVar("heddle_pass_context", default=None)
 _DEFAULT = PassContext()
 
 

@@ -124,6 +124,10 @@ _ROWS: tuple[tuple[str, Any, str, tuple[str, ...], str, bool], ...] = (
 )
 
 
+_NAN = ". Where an element is NaN, any of them may count"
+_ENDS = {"max": _NAN, "min": _NAN, "all": "", "any": ""}
+
+
 def _declare(
     name: str, reference: Any, accepts: str, dtypes: tuple[str, ...], meaning: str, can_be_empty: bool
 ) -> None:
@@ -138,7 +142,7 @@ def _declare(
             name=name,
             inputs=_X,
             attrs=_ATTRS,
-            doc=f"{meaning} over axes, accumulated in float32 for narrower floats.",
+            doc=f"{meaning} over axes{_ENDS.get(name, ', accumulated in float32 for narrower floats')}.",
             infer=_rule(accepts),
             reference=_reference(reference),
             lower=lambda attrs, x: function(x, attrs.axis, bool(attrs.keepdims)),
@@ -184,7 +188,7 @@ def _declare_arg(name: str) -> None:
             attrs=(AttrSpec("axis", "int", None, "the axis; None flattens"), _ATTRS[1]),
             doc=(
                 f"The int64 index of the {'greatest' if name == 'argmax' else 'least'} element along "
-                f"an axis, of equal ones the first."
+                f"an axis, of equal ones the first{_NAN}."
             ),
             infer=_infer_arg,
             reference=lambda attrs, x: np.asarray(

@@ -196,6 +196,8 @@ class Inference:
                 Q0307, f"the module has no type {expr.belong_to.name_hint}, of {expr.name_hint}", expr
             )
         own = definition.constructor(expr.name_hint) or expr
+        for field in own.inputs:
+            self._annotation(field, own if own.span is not None else expr)
         result = TypeCall(definition.header, definition.type_vars)
         return FuncType(own.inputs, result, True, definition.type_vars)
 

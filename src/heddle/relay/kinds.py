@@ -45,7 +45,7 @@ def _check_call(ty: TypeCall, mod: IRModule | None) -> None:
         count = len(mod.type_definition(ty.func).type_vars) if mod is not None else len(ty.args)
         if len(ty.args) != count:
             raise _wrong(ty, f"type {name} takes {count} arguments, got {len(ty.args)}")
-    elif not isinstance(ty.func, (TypeVar, IncompleteType)) or ty.func.kind != TypeKind.AdtHandle:
+    elif not isinstance(ty.func, IncompleteType) or ty.func.kind != TypeKind.AdtHandle:
         raise _wrong(ty, f"only a data type can be applied to types, got {name}")
     _need_types(ty.args, mod, f"an argument of {name}")
 

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar, Token
 from typing import Any
 
 from heddle.ir.pass_options import check_value
 from heddle.relay.codes import Q0101
 from heddle.relay.op import relay_call
 from heddle.support.diagnostics import UsageError
+from heddle.support.scoped import Scoped
 
 DEFAULT = "default"
 """Written for a layout that follows from that of the data."""
 
 
-class LayoutConfig:
+class LayoutConfig(Scoped):
     """Which calls of `nn.conv2d` ConvertLayout leaves alone, by number: `with LayoutConfig([0]): ...`."""
 
     def __init__(self, skip_layers: Sequence[int] | None = None) -> None:
         check_value("skip_layers of LayoutConfig", skip_layers, Sequence[int] | None)
         self.skip_layers = tuple(skip_layers or ())
         self.skip_counter = 0
-        self._tokens: list[Token[Any]] = []
 
     def check_skip(self) -> bool:
         """Whether the next convolution is left alone; it counts."""
@@ -32,16 +31,6 @@ class LayoutConfig:
     def reset(self) -> None:
         """Count from the first convolution again, and leave none alone."""
         self.skip_counter, self.skip_layers = 0, ()
-
-    def __enter__(self) -> LayoutConfig:
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
-
-
-_CURRENT: ContextVar[LayoutConfig | None] = ContextVar("layout_config", default=None)
 
 
 def _kernel_layout(name: str, data_layout: str, groups: int) -> str:
@@ -58,7 +47,7 @@ def _hook(name: str, count: int) -> Callable[..., Any]:
     """The call of an operator with `count` layouts as attributes: of data and kernel, or of data alone."""
 
     def convert(attrs: Any, inputs: Sequence[Any], tinfos: Any, desired_layouts: Sequence[str]) -> Any:
-        config = _CURRENT.get()
+        config = LayoutConfig.innermost()
         if name == "nn.conv2d" and config is not None and config.check_skip():
             return None
         if not 1 <= len(desired_layouts) <= count:

@@ -92,6 +92,7 @@ class _Writer:
     def __init__(self, inference: Inference) -> None:
         self.inference = inference
         self._types: dict[int, Type] = {}
+        self._resolved: dict[int, Any] = {}
         self._vars: dict[Var, Var] = {}
         self._globals: dict[GlobalVar, GlobalVar] = {}
 
@@ -126,7 +127,7 @@ class _Writer:
     def _resolve(self, ty: Type, node: Any) -> Type:
         known = self._types.get(id(ty))
         if known is None:
-            known = self.inference.unifier.resolve(ty)
+            known = self.inference.unifier.resolve(ty, self._resolved)
             if not is_complete(known):
                 what = f"%{node.name_hint}" if isinstance(node, Var) else "this expression"
                 self.inference.error(

@@ -52,12 +52,12 @@ class Unifier:
         last = self._last(ty)
         return self._types.get(last, last)
 
-    def resolve(self, ty: Type) -> Type:
-        """The type with all that is known filled in; the same object where nothing is."""
+    def resolve(self, ty: Type, made: dict[int, Any] | None = None) -> Type:
+        """The type with all that is known filled in; the same object where nothing is. What became of its
+        parts stays in `made`, for types of which nothing new will be known."""
         if isinstance(ty, TensorType):
             return ty
-
-        made: dict[int, Any] = {}
+        made = {} if made is None else made
         todo: list[tuple[Any, bool]] = [(ty, False)]
         while todo:
             node, is_ready = todo.pop()
@@ -89,14 +89,23 @@ class Unifier:
         return made
 
     def _bind(self, var: IncompleteType, ty: Type) -> Type:
-        if not isinstance(ty, (IncompleteType, TensorType)):
-            resolved = self.resolve(ty)
-            if any(node is var for node in walk_distinct(resolved)):
-                raise Mismatch(var, resolved, "the type would contain itself", True)
+        if not isinstance(ty, (IncompleteType, TensorType)) and self._contains(ty, var):
+            raise Mismatch(var, self.resolve(ty), "the type would contain itself", True)
         self._types[var] = ty
         if self._bound is not None:
             self._bound(var)
         return ty
+
+    def _contains(self, ty: Type, var: IncompleteType) -> bool:
+        todo, seen = [ty], set[int]()
+        while todo:
+            node = self.root(todo.pop())
+            if node is var:
+                return True
+            if id(node) not in seen and not isinstance(node, TensorType):
+                seen.add(id(node))
+                todo += children(node)  # type: ignore[arg-type]
+        return False
 
     def _rebind(self, var: IncompleteType, made: Type) -> None:
         known = self._types[var]

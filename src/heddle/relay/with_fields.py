@@ -6,13 +6,14 @@ inference, a variable apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.graph.virtual_device import device_attribute
-from heddle.ir.attrs import Attrs, attrs_of
+from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Call, Constant, Function, If, Tuple, TupleGetItem, Var
-from heddle.ir.node import N, replace
+from heddle.ir.node import replace
+from heddle.ir.stands import words_given, words_taken
 from heddle.relay.builders import as_expr, without_type
 from heddle.relay.codes import Q0101
 from heddle.relay.nodes import Let, RefCreate, RefRead, RefWrite
@@ -20,159 +21,60 @@ from heddle.relay.op import RESULT_DEVICE
 from heddle.support.diagnostics import UsageError
 
 
-def _with(node: N, virtual_device: Any, **fields: Any) -> N:
-    """Raises: UsageError Q0101 for a device: functions alone have attributes that say one."""
-    if virtual_device is not None:
-        raise UsageError(
-            Q0101,
-            f"a {type(node).__name__} has no field for a device",
-            help="use annotation.on_device, or annotation.function_on_device for parameters",
-        )
-    changed = {
-        name: value
-        for name, value in fields.items()
-        if value is not None and value is not getattr(node, name)
-    }
-    if not changed:
-        return node
-    if isinstance(node, Var) or set(changed) == {"span"}:
-        return replace(node, **changed)
-    made: N = without_type(replace(node, **changed))
-    return made
+def _change_of(kind: type, takes: str) -> Callable[..., Any]:
+    """The function that changes fields of a kind of node; `takes` as for `Takes`, the node first."""
+    name = f"{kind.__name__}WithFields"
+    signature, fields = words_taken(f"{takes} virtual_device? span?")
+    first = next(iter(fields))
 
+    def change(*args: Any, **kwargs: Any) -> Any:
+        given = words_given(name, signature, args, kwargs)
+        node, device = given.pop(first), given.pop("virtual_device", None)
+        if not isinstance(node, kind):
+            raise UsageError(Q0101, f"{name} takes a {kind.__name__}, got {type(node).__name__}")
+        return _changed(node, device, {fields[key]: _value(fields[key], given[key]) for key in given})
 
-def _several(given: Sequence[Any] | None) -> tuple[Any, ...] | None:
-    return None if given is None else tuple(map(as_expr, given))
-
-
-def _attrs(given: Any) -> Attrs | None:
-    return attrs_of(given) if isinstance(given, Mapping) else given
-
-
-def CallWithFields(
-    call: Call,
-    op: Any = None,
-    args: Sequence[Any] | None = None,
-    attrs: Any = None,
-    type_args: Sequence[Any] | None = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> Call:
-    """A call with fields changed. Raises: UsageError Q0101 for a device."""
-    types = None if type_args is None else tuple(type_args)
-    return _with(
-        call, virtual_device, op=op, args=_several(args), attrs=_attrs(attrs), ty_args=types, span=span
+    change.__name__ = change.__qualname__ = name
+    change.__signature__ = signature  # type: ignore[attr-defined]
+    change.__doc__ = f"A `{kind.__name__}` with fields changed. Raises: UsageError Q0101 for " + (
+        "another node, U0201 for an unknown device; it is that of the result."
+        if kind is Function
+        else "another node, and for a device: functions alone have attributes that say one."
     )
+    return change
 
 
-def ConstantWithFields(
-    constant: Constant, data: Any = None, virtual_device: Any = None, span: Any = None
-) -> Constant:
-    """A constant with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(constant, virtual_device, data=data, span=span)
+def _value(field: str, given: Any) -> Any:
+    """What a field of a node holds."""
+    if isinstance(given, Mapping):
+        return attrs_of(given)
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return tuple(map(as_expr, given) if field in ("args", "fields") else given)
+    return given
 
 
-def FunctionWithFields(
-    function: Function,
-    params: Sequence[Var] | None = None,
-    body: Any = None,
-    ret_type: Any = None,
-    ty_params: Sequence[Any] | None = None,
-    attrs: Any = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> Function:
-    """A function with fields changed; the device is that of its result, which PlanDevices keeps to.
-
-    Raises: UsageError U0201 for an unknown device.
-    """
-    types = None if ty_params is None else tuple(ty_params)
-    if virtual_device is not None:
-        given = _attrs(attrs) or function.attrs
-        attrs = given.with_attr(RESULT_DEVICE, device_attribute(virtual_device))
-    return _with(
-        function,
-        None,
-        params=None if params is None else tuple(params),
-        body=body,
-        ret_ty=ret_type,
-        type_params=types,
-        attrs=_attrs(attrs),
-        span=span,
-    )
+def _changed(node: Any, device: Any, fields: dict[str, Any]) -> Any:
+    if device is not None and isinstance(node, Function):
+        attrs = fields.get("attrs", node.attrs)
+        fields["attrs"] = attrs.with_attr(RESULT_DEVICE, device_attribute(device))
+    elif device is not None:
+        help = "use annotation.on_device, or annotation.function_on_device for parameters"
+        raise UsageError(Q0101, f"a {type(node).__name__} has no field for a device", help=help)
+    changed = {name: value for name, value in fields.items() if value is not getattr(node, name)}
+    made = replace(node, **changed) if changed else node
+    return made if isinstance(node, Var) or changed.keys() <= {"span"} else without_type(made)
 
 
-def IfWithFields(
-    if_expr: If,
-    cond: Any = None,
-    true_branch: Any = None,
-    false_branch: Any = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> If:
-    """A branch with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(
-        if_expr, virtual_device, cond=cond, true_branch=true_branch, false_branch=false_branch, span=span
-    )
-
-
-def LetWithFields(
-    let: Let,
-    variable: Var | None = None,
-    value: Any = None,
-    body: Any = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> Let:
-    """A let with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(let, virtual_device, var=variable, value=value, body=body, span=span)
-
-
-def RefCreateWithFields(
-    ref_create: RefCreate, value: Any = None, virtual_device: Any = None, span: Any = None
-) -> RefCreate:
-    """A new reference with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(ref_create, virtual_device, value=value, span=span)
-
-
-def RefReadWithFields(
-    ref_read: RefRead, ref: Any = None, virtual_device: Any = None, span: Any = None
-) -> RefRead:
-    """A read with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(ref_read, virtual_device, ref=ref, span=span)
-
-
-def RefWriteWithFields(
-    ref_write: RefWrite, ref: Any = None, value: Any = None, virtual_device: Any = None, span: Any = None
-) -> RefWrite:
-    """A write with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(ref_write, virtual_device, ref=ref, value=value, span=span)
-
-
-def TupleWithFields(
-    tup: Tuple, fields: Sequence[Any] | None = None, virtual_device: Any = None, span: Any = None
-) -> Tuple:
-    """A tuple with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(tup, virtual_device, fields=_several(fields), span=span)
-
-
-def TupleGetItemWithFields(
-    tuple_get_item: TupleGetItem,
-    tuple_value: Any = None,
-    index: int | None = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> TupleGetItem:
-    """A projection with fields changed. Raises: UsageError Q0101 for a device."""
-    return _with(tuple_get_item, virtual_device, tuple_value=tuple_value, index=index, span=span)
-
-
-def VarWithFields(
-    variable: Var,
-    vid: str | None = None,
-    type_annotation: Any = None,
-    virtual_device: Any = None,
-    span: Any = None,
-) -> Var:
-    """A new variable where a field changes. Raises: UsageError Q0101 for a device."""
-    return _with(variable, virtual_device, name_hint=vid, ty=type_annotation, span=span)
+CallWithFields = _change_of(Call, "call op? args? attrs? type_args?=ty_args")
+ConstantWithFields = _change_of(Constant, "constant data?")
+FunctionWithFields = _change_of(
+    Function, "function params? body? ret_type?=ret_ty ty_params?=type_params attrs?"
+)
+IfWithFields = _change_of(If, "if_expr cond? true_branch? false_branch?")
+LetWithFields = _change_of(Let, "let variable?=var value? body?")
+RefCreateWithFields = _change_of(RefCreate, "ref_create value?")
+RefReadWithFields = _change_of(RefRead, "ref_read ref?")
+RefWriteWithFields = _change_of(RefWrite, "ref_write ref? value?")
+TupleWithFields = _change_of(Tuple, "tup fields?")
+TupleGetItemWithFields = _change_of(TupleGetItem, "tuple_get_item tuple_value? index?")
+VarWithFields = _change_of(Var, "variable vid?=name_hint type_annotation?=ty")

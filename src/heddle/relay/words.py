@@ -71,21 +71,18 @@ def _nd(name: str) -> Callable[[Sequence[Any], Attributes], Call]:
     """Index vectors lie along the last axis in the records, along the first in Relay."""
 
     def make(args: Sequence[Any], attrs: Attributes) -> Call:
-        indices = args[1]
-        first = _last_to_first(indices)
         kinds = {"mode": attrs["reduction"]} if "reduction" in attrs else {}
-        return relay_call(name, (args[0], first, *args[2:]), kinds)
+        return relay_call(name, (args[0], _last_to_first(args[1]), *args[2:]), kinds)
 
     return make
 
 
 def _last_to_first(indices: Any) -> Any:
     """Index vectors of one element, which rules make of an `expand_dims` at the end, get it at the front."""
-    is_made = isinstance(indices, Call) and getattr(indices.op, "name", "") == "expand_dims"
-    if is_made:
+    name = getattr(indices.op, "name", "") if isinstance(indices, Call) else ""
+    if name == "expand_dims":
         return relay_call("expand_dims", (indices.args[0],), {"axis": 0, "num_newaxis": 1})
-    is_turned = isinstance(indices, Call) and getattr(indices.op, "name", "") == "transpose"
-    if is_turned:
+    if name == "transpose":
         return indices.args[0]
     raise IRTypeError(R0210, "index vectors must lie along the first axis")
 
@@ -97,6 +94,16 @@ def _renamed(name: str, **names: str) -> Callable[[Sequence[Any], Attributes], C
 
 def _fields(name: str) -> Callable[[Sequence[Any], Attributes], Call]:
     return lambda args, attrs: relay_call(name, args, {"axis": int(attrs.get("axis", 0))})
+
+
+def _reduction(name: str) -> Callable[[Sequence[Any], Attributes], Expr]:
+    def make(args: Sequence[Any], attrs: Attributes) -> Expr:
+        axis = attrs.get("axis")
+        if isinstance(axis, (tuple, list)) and not axis:
+            return args[0]  # type: ignore[no-any-return]
+        return relay_call(name, args, {"axis": axis, "keepdims": bool(attrs.get("keepdims", False))})
+
+    return make
 
 
 def _ordered(args: Sequence[Any], attrs: Attributes) -> Call:
@@ -131,21 +138,11 @@ _OTHERS: dict[str, Callable[[Sequence[Any], Attributes], Expr]] = {
     "nn.pixel_shuffle": _renamed("nn.depth_to_space", upscale_factor="block_size"),
     "nn.pixel_unshuffle": _renamed("nn.space_to_depth", downscale_factor="block_size"),
     "square": lambda args, attrs: relay_call("multiply", (args[0], args[0]), {}),
-    "sum": lambda args, attrs: _reduction("sum", args, attrs),
-    "mean": lambda args, attrs: _reduction("mean", args, attrs),
-    "max": lambda args, attrs: _reduction("max", args, attrs),
-    "zeros_like": lambda args, attrs: relay_call("zeros_like", args, {}),
-    "ones_like": lambda args, attrs: relay_call("ones_like", args, {}),
+    **{name: _reduction(name) for name in ("sum", "mean", "max")},
+    **{name: _renamed(name) for name in ("zeros_like", "ones_like")},
     "einsum": _renamed("einsum", subscripts="equation"),
 }
 """Records whose name, arguments or attributes differ in Relay. The others are what their records say."""
-
-
-def _reduction(name: str, args: Sequence[Any], attrs: Attributes) -> Expr:
-    axis = attrs.get("axis")
-    if isinstance(axis, (tuple, list)) and not axis:
-        return args[0]  # type: ignore[no-any-return]
-    return relay_call(name, args, {"axis": axis, "keepdims": bool(attrs.get("keepdims", False))})
 
 
 class RelayWords:

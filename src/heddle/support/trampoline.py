@@ -10,7 +10,8 @@ and returns its own result.
 
     run(depth(tree))
 
-The calls in progress lie in a list. An error leaves all of them, the innermost first.
+The calls in progress lie in a list. An error ends all of them at once, the innermost first. So what a call
+set for a time (`with at(span)`) is as it was, even where somebody keeps the error and with it the frames.
 """
 
 from __future__ import annotations
@@ -31,13 +32,17 @@ def run(call: Recursion, most: int = sys.maxsize) -> Any:
     """The result of a call. Raises: TooDeepError where more than `most` calls are in progress."""
     calls = [call]
     value: Any = None
-    while calls:
-        try:
-            calls.append(calls[-1].send(value))
-            value = None
-            if len(calls) > most:
-                raise TooDeepError
-        except StopIteration as done:
-            calls.pop()
-            value = done.value
+    try:
+        while calls:
+            try:
+                calls.append(calls[-1].send(value))
+                value = None
+                if len(calls) > most:
+                    raise TooDeepError
+            except StopIteration as done:
+                calls.pop()
+                value = done.value
+    finally:
+        while calls:
+            calls.pop().close()
     return value

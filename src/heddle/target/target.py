@@ -10,13 +10,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping
-from contextvars import ContextVar, Token
 from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from heddle.runtime.needs import Needs, platform_of
 from heddle.support.diagnostics import UsageError, did_you_mean
+from heddle.support.scoped import Scoped
 from heddle.support.span import Source, SourceSpan, TextSpan
 from heddle.target.codes import H0101, H0102, H0103, H0104
 from heddle.target.features import implied_features, vector_bits
@@ -28,14 +28,14 @@ from heddle.target.needs import needs_of
 _NATIVE = "native"
 
 
-class Target:
+class Target(Scoped):
     """Immutable; equal by kind, options and host.
 
     Raises: UsageError H0101 for a malformed description, H0102 for an unknown kind, H0103 for an unknown
     option. What options name is looked at when code is made: see `check`.
     """
 
-    __slots__ = ("_tokens", "attrs", "host", "kind")
+    __slots__ = ("attrs", "host", "kind")
 
     kind: TargetKind
     attrs: Mapping[str, Any]
@@ -59,14 +59,13 @@ class Target:
         self.attrs = MappingProxyType(
             {name: _option(self.kind, name, given[name], target) for name in sorted(given)}
         )
-        self._tokens: list[Token[Target | None]] = []
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
         """The target of the innermost `with target:`. Raises: UsageError H0104 where there is none and one is
         needed.
         """
-        found = _current.get()
+        found = Target.innermost()
         if found is None and not allow_none:
             raise UsageError(H0104, "no target is current", help='enclose the call in `with Target("llvm"):`')
         return found
@@ -202,13 +201,6 @@ class Target:
         """DLPack's number of the device: 1, the CPU."""
         return 1
 
-    def __enter__(self) -> Target:
-        self._tokens.append(_current.set(self))
-        return self
-
-    def __exit__(self, *_exc: object) -> None:
-        _current.reset(self._tokens.pop())
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Target) and other.export() == self.export()
 
@@ -226,9 +218,6 @@ class Target:
 
     def __repr__(self) -> str:
         return f"Target({str(self)!r})"
-
-
-_current: ContextVar[Target | None] = ContextVar("heddle_target", default=None)
 
 
 def _parse(target: str | Mapping[str, Any] | Target) -> dict[str, Any]:

@@ -146,6 +146,10 @@ class StatefulCalls(ABC):
 
         Raises: UnknownFunctionError V0301; Trap V0302 for a wrong number of arguments.
         """
+        self._inputs[func_name] = self._bound(func_name, args, kwargs)
+
+    def _bound(self, func_name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """All arguments of a call. Raises: as `set_input`."""
         expected, names = self._parameters(func_name)
         bound = self._bind(func_name, args, kwargs)
         if len(bound) != expected:
@@ -153,7 +157,7 @@ class StatefulCalls(ABC):
                 V0302,
                 f"function {func_name!r} expects {expected} arguments ({', '.join(names)}), got {len(bound)}",
             )
-        self._inputs[func_name] = bound
+        return bound
 
     def set_input_with_param_module(self, func_name: str, *args: Any) -> None:
         """Like `set_input`. The last argument is a module; its function `get_params` returns the last value

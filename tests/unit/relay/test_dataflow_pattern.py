@@ -264,3 +264,20 @@ def test_patterns_of_a_deep_program() -> None:
     for _ in range(5000):
         expr = relay.tanh(relay.exp(expr))
     assert partition(is_op("tanh")(is_op("exp")(wildcard())), expr) is not expr
+
+
+def test_callbacks_that_say_too_little() -> None:
+    class NoPattern(DFPatternCallback):
+        pass
+
+    class NoResult(DFPatternCallback):
+        def __init__(self) -> None:
+            self.pattern = is_op("nn.relu")(wildcard())
+
+        def callback(self, pre: Any, post: Any, node_map: Any) -> Any:
+            return None
+
+    for callback, words in ((NoPattern(), "NoPattern has no pattern"), (NoResult(), "gives NoneType")):
+        with pytest.raises(HeddleError, match=words) as found:
+            rewrite(callback, relay.nn.relu(x))
+        assert "Q0101" in str(found.value)

@@ -240,3 +240,9 @@ def @main(%x: Tensor[(?), float32]) {
 """
     with pytest.raises(HeddleError, match=r"must be a tensor, got fn \(Tensor\[\(\?\), float32\]\) ->"):
         relay.parse(text)
+
+
+def test_a_type_variable_is_not_applied_to_types() -> None:
+    text = "type App[F, A] { App(F[A]) }\ntype Id[A] { Id(A) }\n"
+    with pytest.raises(HeddleError, match=r"Q0306.*only a data type can be applied to types, got F"):
+        program(text + "def @main(%x: int32) { match (App(Id(%x))) { App(Id(%y)) => %y } }")

@@ -335,3 +335,12 @@ def test_every_name_has_a_record_and_a_word() -> None:
 def test_attributes_have_kinds(attrs: str) -> None:
     with pytest.raises(HeddleError, match=r"R0205.*attribute \w+ must be (a|the)"):
         parse_expr(f"free_var %x: Tensor[(4, 3), float32]; strided_slice(%x, {attrs})")
+
+
+@pytest.mark.parametrize("name", ["conv1d", "conv1d_transpose", "conv2d", "conv3d", "conv3d_transpose"])
+def test_one_kernel_size_for_all_axes(name: str) -> None:
+    ndim = int(name[4])
+    x, w = var("x", shape=(1, 4, *[6] * ndim)), var("w")
+    for size in (3, (3,) * ndim):
+        typed = infer_expr(Function([x, w], word(f"nn.{name}", name)(x, w, kernel_size=size, channels=4)))
+        assert type_text(typed.params[1].ty) == type_text(TensorType((4, 4, *[3] * ndim)))

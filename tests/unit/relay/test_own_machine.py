@@ -6,6 +6,7 @@ import gc
 import json
 import subprocess
 import sys
+import threading
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -538,3 +539,29 @@ def test_texts_about_an_executable() -> None:
     assert made.constants.count("VM Const[") == len(made.program.constants)
     assert made["get_function_arity"]("main") == 1 and made["get_function_param_name"]("main", 0) == "x"
     assert made["vm_load_executable"]() is made
+
+
+def test_threads_that_share_a_machine_get_their_own_results() -> None:
+    vm, wrong = machine(program("def @main(%x: Tensor[(2, 3), float32]) { exp(%x) + %x }"), "main"), []
+
+    def call(number: int) -> None:
+        for turn in range(200):
+            given = np.full((2, 3), number + turn / 1000, "float32")
+            made = np.zeros((2, 3), "float32")
+            vm.invoke_with_outputs("main", {"x": given}, [made])
+            found = vm.invoke("main", given).numpy()
+            if not (np.allclose(found, np.exp(given) + given, 1e-5) and np.array_equal(made, found)):
+                wrong.append((number, turn))
+
+    threads = [threading.Thread(target=call, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_results_of_a_call_with_outputs_are_all_written_somewhere() -> None:
+    vm = machine(program(OUTPUTS), "one")
+    with pytest.raises(HeddleError, match="V0310"):
+        vm.invoke_with_outputs("one", {"x": np.ones(2, "float32")}, [])

@@ -16,6 +16,7 @@ from heddle.ops.load import load
 from heddle.relay.op import lookup
 from heddle.relay.transform import InferType
 from heddle.support.diagnostics import HeddleError, InternalError
+from heddle.support.span import ambient_span
 from tests.unit.relay.programs import program
 
 ANY = relay.Any()
@@ -165,3 +166,18 @@ def test_attributes_that_a_call_lacks_have_defaults() -> None:
         InferType()(heddle.IRModule.from_expr(relay.Function([x], relay.Call(Op("cast"), [x]))))
     with pytest.raises(HeddleError, match="scale"):
         InferType()(heddle.IRModule.from_expr(relay.Function([x], relay.Call(Op("exp"), [x], {"scale": 1}))))
+
+
+def test_an_error_that_is_kept_leaves_the_places_of_later_programs_alone() -> None:
+    """Somebody who keeps an error keeps the frames that it went through."""
+    endless = """type N[A] { Z(A), S(N[(A, A)]) }
+def @d[A](%n: N[A]) -> int32 { match (%n) { Z(_) => 0, S(%m) => 1 + @d(%m) } }
+def @main(%x: int32) { @d(S(Z((%x, %x)))) }"""
+    with pytest.raises(HeddleError, match="L0302") as kept:
+        heddle.compile(program(endless))
+    assert ambient_span() is None, kept
+    good = program("def @main(%x: int32) { let %p = if (%x > 0) { (%x, 1f) } else { (0, 2f) }; %p.1 + 1f }")
+    vm = heddle.relax.VirtualMachine(heddle.compile(good), heddle.cpu())
+    with pytest.raises(HeddleError, match="parameter 'x'") as found:
+        vm["main"](heddle.tensor(np.zeros(3, "float32")))
+    assert "@d" not in str(found.value)

@@ -188,8 +188,8 @@ def _pad(step: Step) -> tuple[Cotangent, ...]:
 
 def _inside(step: Step, widths: list[int]) -> Any:
     ndim = step.ndim(0)
-    if any(width < 0 for width in widths):
-        step.refuse("padding is negative")
+    if any(width < 0 for width in widths):  # what was cropped gets zeros
+        return step("nn.pad", step.grad, pad_width=[-width for width in widths])
     if not any(widths):
         return step.grad
     if not any(widths[::2]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -210,9 +211,12 @@ def _wide_scalar(row: _Activation, attrs: Any) -> Callable[[PrimExpr], PrimExpr]
 
 
 def _reference(row: _Activation, attrs: Any, x: Any) -> Any:
+    """In float64; the numbers among the attributes are those that the kernel computes with."""
     x = np.asarray(x)
+    of_kernel = accumulator(DataType(str(x.dtype))).numpy().type
     with np.errstate(all="ignore"):
-        return np.asarray(row.reference(attrs, x.astype(computed_in(x.dtype)))).astype(x.dtype)
+        numbers = SimpleNamespace(**{spec.name: float(of_kernel(attrs[spec.name])) for spec in row.attrs})
+        return np.asarray(row.reference(numbers, x.astype(computed_in(x.dtype)))).astype(x.dtype)
 
 
 def _declare(row: _Activation) -> None:

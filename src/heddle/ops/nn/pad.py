@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Withou
 from heddle.ir.types import Type
 from heddle.ops.manipulate import target_shape
 from heddle.ops.rules import require_ndim, unknown_dims
+from heddle.prim.nodes import IntImm
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.values import convert
 from heddle.runtime.dtype import dtype_of
@@ -44,9 +46,7 @@ def _infer_pad(ctx: Inference) -> Type:
     for k, dim in enumerate(ty.dims):
         before, after = int(widths[2 * k]), int(widths[2 * k + 1])
         _check_border(ctx, mode, dim, max(before, after), k)
-        if before + after < 0:
-            cut = -(before + after)
-            ctx.require_at_least(dim, cut, f"axis {k} of size {dim} cannot be cropped by {cut}")
+        _check_crop(ctx, dim, -(before + after), k)
         dims.append(simplified(dim + (before + after)))
     return TensorType(tuple(dims), ty.dtype)
 
@@ -65,6 +65,12 @@ def _check_border(ctx: Inference, mode: str, dim: Any, width: int, axis: int) ->
         ctx.require_at_least(dim, least, f"{mode} padding of {width} does not fit axis {axis} of size {dim}")
 
 
+def _check_crop(ctx: Inference, dim: Any, cut: int, axis: int) -> None:
+    """More elements than there are cannot be cut off."""
+    if cut > 0:
+        ctx.require_at_least(dim, cut, f"axis {axis} of size {dim} cannot be cropped by {cut}")
+
+
 def _check_elements(mode: str, width: int, size: int) -> None:
     """Raises: ValueError where an axis has no elements to pad with by so much."""
     if size < _least_size(mode, width):
@@ -72,15 +78,19 @@ def _check_elements(mode: str, width: int, size: int) -> None:
 
 
 def _np_pad(attrs: Any, x: Any) -> Any:
-    widths = [(attrs.pad_width[2 * k], attrs.pad_width[2 * k + 1]) for k in range(x.ndim)]
+    return _padded(x, attrs.pad_width, attrs.pad_mode, convert(attrs.pad_value, dtype_of(x)))
+
+
+def _padded(x: Any, flat_widths: Sequence[int], mode: str, value: Any) -> Any:
+    """Pad with elements, or crop where a width is negative."""
+    widths = list(zip(flat_widths[::2], flat_widths[1::2], strict=True))
     if any(n + b + a < 0 for (b, a), n in zip(widths, x.shape, strict=True)):
         raise ValueError("an axis is cropped by more than its size")
     for width, size in zip(map(max, widths), x.shape, strict=True):
-        _check_elements(attrs.pad_mode, width, size)
+        _check_elements(mode, width, size)
     grown = [(max(0, b), max(0, a)) for b, a in widths]
-    filled = convert(attrs.pad_value, dtype_of(x))
-    options = {"constant_values": filled} if attrs.pad_mode == "constant" else {}
-    padded = np.pad(x, grown, _NUMPY_MODES[attrs.pad_mode], **options).astype(x.dtype)  # type: ignore[call-overload]
+    options = {"constant_values": value} if mode == "constant" else {}
+    padded = np.pad(x, grown, _NUMPY_MODES[mode], **options).astype(x.dtype)  # type: ignore[call-overload]
     return padded[
         tuple(slice(max(0, -b), n - max(0, -a)) for (b, a), n in zip(widths, padded.shape, strict=True))
     ]
@@ -97,8 +107,11 @@ def _infer_dynamic_pad(ctx: Inference) -> Type:
     if ty.dims is None or widths is None:
         return unknown_dims(ty.dtype, ty.ndim)
     dims = []
-    for dim, before, after in zip(ty.dims, widths[::2], widths[1::2], strict=True):
-        dims.append(simplified(dim + (before + after)))
+    for k, (dim, before, after) in enumerate(zip(ty.dims, widths[::2], widths[1::2], strict=True)):
+        added = simplified(before + after)
+        if isinstance(added, IntImm):
+            _check_crop(ctx, dim, -added.value, k)
+        dims.append(simplified(dim + added))
         if ctx.attrs.pad_mode != "constant":
             most = maximum(before, after)
             least = minimum(most, 1) + (most if ctx.attrs.pad_mode == "reflect" else 0)
@@ -107,11 +120,7 @@ def _infer_dynamic_pad(ctx: Inference) -> Type:
 
 
 def _np_dynamic_pad(attrs: Any, x: Any, value: Any, widths: Any) -> Any:
-    pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    for pair, size in zip(pairs, x.shape, strict=True):
-        _check_elements(attrs.pad_mode, max(pair), size)
-    options = {"constant_values": value} if attrs.pad_mode == "constant" else {}
-    return np.pad(x, pairs, _NUMPY_MODES[attrs.pad_mode], **options)  # type: ignore[call-overload]
+    return _padded(x, widths, attrs.pad_mode, value)
 
 
 def _declare_dynamic_pad() -> None:
@@ -133,7 +142,7 @@ def _declare_dynamic_pad() -> None:
             inputs=(
                 _DATA,
                 Input("pad_value", meaning="of rank 0, of mode constant"),
-                Input("pad_width", "shape", "before and after each axis, flat, none of them negative"),
+                Input("pad_width", "shape", "before and after each axis, flat; a negative one crops"),
             ),
             attrs=(AttrSpec("pad_mode", "str", "constant", ", ".join(topi.MODES)),),
             doc="As `nn.pad`, with widths and a value that are known when it runs.",
@@ -150,11 +159,14 @@ def _declare_dynamic_pad() -> None:
                 sample((3, 5), (2, 3, 1, 9), "circular", "float16"),
                 sample((0, 2), (0, 0, 2, 0), "edge"),
                 sample((3, 4), (3, 1, 0, 2), "symmetric"),
+                *(sample((4, 5), (-1, 0, 2, -3), mode) for mode in topi.MODES),
+                sample((4, 5), (-1, -3, 0, 0), "constant", "int8"),
             ),
             errors=(
                 ErrorSample(((2, 3), (), (1, 1)), {}, "R0203", "the widths must be 4 numbers"),
                 ErrorSample(((2, 3), (1,), (1, 1, 0, 0)), {}, "R0203", "the value must have 0 dimensions"),
                 ErrorSample(((2,), (), (2, 0)), {"pad_mode": "reflect"}, "R0203", "reflect padding"),
+                ErrorSample(((2,), (), (-3, 0)), {}, "R0203", "cannot be cropped by 3"),
                 ErrorSample(((2,), (), (0, 0)), {"pad_mode": "mirror"}, "R0205", "pad_mode must be one of"),
             ),
         )

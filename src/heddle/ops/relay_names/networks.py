@@ -113,7 +113,9 @@ def _kernel_type(spatial: str, transposed: bool) -> Any:
         if len(own) != len(data) or "C" not in own:
             return None  # the layout is told of where the operator is
         channels = data[own.index("C")]
-        sizes: dict[str, Any] = dict(zip(spatial, as_list(given["kernel_size"]), strict=True))
+        kernel = as_list(given["kernel_size"])
+        kernel = kernel * len(spatial) if len(kernel) == 1 else kernel
+        sizes: dict[str, Any] = dict(zip(spatial, kernel, strict=True))
         sizes["O"] = int(given["channels"]) // (groups if transposed else 1)
         sizes["I"] = channels if transposed else channels // groups
         return TensorType(tuple(sizes[letter] for letter in layout), tensor_type(given["data"]).dtype)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from heddle.ir.attrs import attrs_of
-from heddle.ir.expr import Call, Constant, Function, Var
+from heddle.ir.expr import Call, Constant, Expr, Function, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
 from heddle.ir.pass_options import fits
@@ -31,6 +31,7 @@ class DFPatternCallback:
     """What a match becomes. Subclasses set `pattern` and override `callback`."""
 
     pattern: p.DFPattern
+    require_type = rewrite_once = False
 
     def __init__(self, require_type: bool = False, rewrite_once: bool = False) -> None:
         self.require_type, self.rewrite_once = require_type, rewrite_once
@@ -113,11 +114,15 @@ def rewrite(callbacks: Any, expr: Any, mod: IRModule | None = None) -> Any:
     """An expression rewritten by callbacks, one after the other, until none changes it.
 
     A callback with `rewrite_once` runs once. Types are inferred where a callback or its pattern asks.
-    Raises: UsageError Q0405 where 100 rounds are not enough; IRTypeError where types do not fit.
+    Raises: UsageError Q0101 for a callback without a pattern or that gives no expression, Q0405 where 100
+    rounds are not enough; IRTypeError where types do not fit.
     """
     given = [callbacks] if isinstance(callbacks, DFPatternCallback) else callbacks
     if not isinstance(given, Sequence) or not fits(given, list[DFPatternCallback]):
         raise UsageError(Q0101, f"expected callbacks, got {type(callbacks).__name__}")
+    for each in given:
+        if not isinstance(getattr(each, "pattern", None), p.DFPattern):
+            raise UsageError(Q0101, f"{type(each).__name__} has no pattern", help="set self.pattern to one")
     wants_types = any(each.require_type for each in given)
     for number in range(_ROUNDS):
         before = expr
@@ -147,6 +152,9 @@ def _rewritten(each: DFPatternCallback, expr: Any) -> Any:
                 for pattern, exprs in found.matcher.found.items()
             }
             new = each.callback(old, new, node_map)
+            if not isinstance(new, Expr):
+                what = f"callback of {type(each).__name__} gives {type(new).__name__}, expected an expression"
+                raise UsageError(Q0101, what, help="give `post` where nothing changes", span=old.span)
         made[id(old)] = new
         return new
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar, Token
-from dataclasses import field
 from enum import IntEnum
 from typing import Any
 
@@ -13,6 +11,7 @@ from heddle.ir.pass_options import check_options, option
 from heddle.relay.codes import Q0101
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.support.frozen import frozen
+from heddle.support.scoped import Scoped
 
 MODES = ("global_scale", "max", "percentile", "kl_divergence")
 WEIGHT_SCALES = ("power2", "max")
@@ -41,7 +40,7 @@ def _only(value: Any) -> Any:
 
 
 @frozen
-class QConfig:
+class QConfig(Scoped):
     """Settings of `quantize`; a context in which they hold.
 
     - `calibrate_mode`: the range of data is `global_scale`, or found in samples: all (`max`), all but 1 in
@@ -74,7 +73,6 @@ class QConfig:
     rounding: str = _only("UPWARD")
     calibrate_chunk_by: int = option(-1, at_least=-1)
     partition_conversions: str = _only("disabled")
-    _tokens: list[Token[Any]] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Raises: UsageError I0508 for a value of another type or out of bounds."""
@@ -101,27 +99,19 @@ class QConfig:
         """Whether an operator is one of those that are quantised."""
         return self.debug_enabled_ops is None or ref_call.op.name in self.debug_enabled_ops
 
-    def __enter__(self) -> QConfig:
-        self._tokens.append(_CURRENT.set(self))
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
-
 
 _DEFAULT = QConfig()
-_CURRENT: ContextVar[QConfig] = ContextVar("qconfig", default=_DEFAULT)
 
 
 def current_qconfig() -> QConfig:
     """The settings that hold here."""
-    return _CURRENT.get()
+    return QConfig.innermost() or _DEFAULT
 
 
 def qconfig(**kwargs: Any) -> QConfig:
     """Settings, those that are not given by default: `with qconfig(...):`. Raises: UsageError
     Q0101 for an unknown setting, I0508 for a wrong value."""
-    known = [name for name in QConfig.__dataclass_fields__ if not name.startswith("_")]
+    known = list(QConfig.__dataclass_fields__)
     for name in kwargs:
         if name not in known:
             raise UsageError(Q0101, f"qconfig has no setting {name!r}", help=did_you_mean(name, known))

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar, Token
 from typing import Any
 
 from heddle.relay.quantize.config import current_qconfig
+from heddle.support.scoped import Scoped
 
 
-class QuantizeContext:
+class QuantizeContext(Scoped):
     """Counts convolutions, and asks the settings which products stay: `with QuantizeContext(): ...`."""
 
     def __init__(self) -> None:
         self._conv2d_counter = 0
         self._is_stopped = False
-        self._tokens: list[Token[Any]] = []
 
     def check_to_skip(self, ref_call: Any) -> bool:
         """Whether a call stays as it is. A convolution counts, even where all stay."""
@@ -35,17 +34,10 @@ class QuantizeContext:
         self._conv2d_counter, self._is_stopped = 0, False
 
     def __enter__(self) -> QuantizeContext:
-        self._tokens.append(_CURRENT.set(self))
         self.reset()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        _CURRENT.reset(self._tokens.pop())
-
-
-_CURRENT: ContextVar[QuantizeContext | None] = ContextVar("quantize_context", default=None)
+        return super().__enter__()
 
 
 def quantize_context() -> QuantizeContext:
     """The context that holds here; a new one where there is none."""
-    return _CURRENT.get() or QuantizeContext()
+    return QuantizeContext.innermost() or QuantizeContext()

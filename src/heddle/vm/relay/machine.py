@@ -115,10 +115,26 @@ class VirtualMachine(Machine, Benchmarked):
     def invoke(self, func_name: str, *args: Any, **kwargs: Any) -> Any:
         """What a function gives for arguments, or, without any, for those that were set.
 
-        Raises: as `set_input` and `invoke_stateful`.
+        Raises: as `set_input`; UnknownFunctionError V0301; TrapValueError V0304 where inputs were not set.
         """
-        self.invoke_stateful(func_name, *args, **kwargs)
-        return self._outputs[func_name]
+        impl = self._closure(func_name).impl
+        return self._keep(func_name, impl(self, *self._given(func_name, args, kwargs)))
+
+    def _given(self, func_name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments of a call; another thread's call does not change them."""
+        if args or kwargs or not self._parameters(func_name)[0]:
+            given = self._inputs[func_name] = self._bound(func_name, args, kwargs)
+            return given
+        given = self._inputs.get(func_name, [_MISSING])
+        if any(value is _MISSING for value in given):
+            raise TrapValueError(
+                V0304, f"Input has not been set for function {func_name!r}: call set_input first"
+            )
+        return given
+
+    def _keep(self, func_name: str, found: Any) -> Any:
+        self._outputs[func_name], self._last = found, func_name
+        return found
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         """What `main` gives."""
@@ -127,17 +143,9 @@ class VirtualMachine(Machine, Benchmarked):
     def invoke_stateful(self, func_name: str, *args: Any, **kwargs: Any) -> None:
         """Run a function on arguments, or on those that were set, and keep the result.
 
-        Raises: UnknownFunctionError V0301; TrapValueError V0304 where inputs were not set; Trap V0302.
+        Raises: as `invoke`.
         """
-        self._closure(func_name)
-        if args or kwargs or not self._parameters(func_name)[0]:
-            self.set_input(func_name, *args, **kwargs)
-        if any(value is _MISSING for value in self._inputs.get(func_name, [_MISSING])):
-            raise TrapValueError(
-                V0304, f"Input has not been set for function {func_name!r}: call set_input first"
-            )
-        super().invoke_stateful(func_name)
-        self._last = func_name
+        self.invoke(func_name, *args, **kwargs)
 
     def get_outputs(self, func_name: str | None = None) -> Any:
         """The results of the last `invoke_stateful`: a list, of one where the result is no tuple.
@@ -163,11 +171,13 @@ class VirtualMachine(Machine, Benchmarked):
         if not outputs:
             self._plans.pop(func_name, None)
             return
+        self._plans[func_name] = self._plan(func_name, outputs)
+
+    def _plan(self, func_name: str, outputs: Sequence[Any]) -> OutputPlan:
         self._closure(func_name)
         self.ensure_linked()
         row = self._rows[func_name]
-        plan = plan_outputs(self.executable.program, row, self._linked[func_name])
-        self._plans[func_name] = plan.into(outputs)
+        return plan_outputs(self.executable.program, row, self._linked[func_name]).into(outputs)
 
     def invoke_with_outputs(
         self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[Any]
@@ -181,18 +191,16 @@ class VirtualMachine(Machine, Benchmarked):
             raise MachineTypeError(V0303, f"expected arguments by name, got {type(input_args).__name__}")
         if not isinstance(output_args, (Sequence, Array)):
             raise MachineTypeError(V0303, f"expected a list of tensors, got {type(output_args).__name__}")
-        before = self._plans.copy()
-        self.set_outputs(func_name, *output_args)
-        try:
-            self.invoke_stateful(func_name, **{str(name): value for name, value in input_args.items()})
-        finally:
-            self._plans = before
+        plan = self._plan(func_name, output_args)
+        named = {str(name): value for name, value in input_args.items()}
+        self._keep(func_name, self._run_into(plan, self._given(func_name, (), named)))
 
     def _run(self, function: LinkedFunction, args: Sequence[Any]) -> Any:
         plan = self._plans.get(function.name) if self._plans else None
-        if plan is None:
-            return super()._run(function, args)
-        check_apart(plan.outputs, args, function.param_names)
+        return super()._run(function, args) if plan is None else self._run_into(plan, args)
+
+    def _run_into(self, plan: OutputPlan, args: Sequence[Any]) -> Any:
+        check_apart(plan.outputs, args, plan.function.param_names)
         return super()._run(plan.function, args)
 
     def timed_call(
