@@ -197,9 +197,9 @@ need."""
 
 def quick_pipeline(target: Target) -> Sequential:
     """Return a pipeline for programs that must start soon: the graph is optimised and fused as in the default
-    pipeline, but loops are simple. Programs run several times to a hundred times slower than with the default
-    pipeline."""
-    rules = ApplyDefaultSchedule(target, backend_of(target).plain_rules)
+    pipeline, but loops are simple, and the same for all sizes. Programs run several times to a hundred times
+    slower than with the default pipeline."""
+    rules = ApplyDefaultSchedule(target, backend_of(target).plain_rules, own_loops=False)
     passes = [
         rules if isinstance(step, ApplyDefaultSchedule) else step
         for step in (*optimize_passes(target), *legalize_passes(target), *finalize_passes(target))

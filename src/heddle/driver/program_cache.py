@@ -82,14 +82,11 @@ class ProgramCache:
         self, mod: IRModule, target: Target, options: BuildOptions, make: Callable[[], VMExecutable]
     ) -> VMExecutable:
         """Return the program of a module: the cached one, or the result of `make`."""
-        folder = self.folder
-        key = program_key(mod, target, options) if folder is not None and is_ordinary() else None
+        folder, key = self.folder, self._key(mod, target, options)
         if folder is None or key is None:
             return make()
-        settle(key.begin)
-        found = self._found(folder, key.name()) if folder.read(key.begin) is not None else None
+        found = self._found(folder, key)
         if found is not None:
-            self.hits += 1
             return found
         finish = begun(key.name)
         start = time.perf_counter()
@@ -98,9 +95,20 @@ class ProgramCache:
             _keep(folder, key, finish(), made)
         return made
 
-    def _found(self, folder: PrivateCache, name: str) -> VMExecutable | None:
-        kept = folder.read_view(name)
-        return None if kept is None else _loaded(kept)
+    def find(self, mod: IRModule, target: Target, options: BuildOptions) -> VMExecutable | None:
+        """Return the cached program of a module, if there is one."""
+        folder, key = self.folder, self._key(mod, target, options)
+        return None if folder is None or key is None else self._found(folder, key)
+
+    def _key(self, mod: IRModule, target: Target, options: BuildOptions) -> ProgramKey | None:
+        return program_key(mod, target, options) if self.folder is not None and is_ordinary() else None
+
+    def _found(self, folder: PrivateCache, key: ProgramKey) -> VMExecutable | None:
+        settle(key.begin)
+        kept = folder.read_view(key.name()) if folder.read(key.begin) is not None else None
+        found = None if kept is None else _loaded(kept)
+        self.hits += found is not None
+        return found
 
 
 @frozen

@@ -53,10 +53,12 @@ class Scheduled:
 
 @frozen(slots=False)
 class ApplyDefaultSchedule(FunctionPass):
-    """`rules` in order of preference; by default those for CPUs."""
+    """`rules` in order of preference; by default those for CPUs. With `own_loops`, free sizes have loops of
+    their own where they are 1, or few."""
 
     target: Target
     rules: tuple[ScheduleRule, ...] = CPU_RULES
+    own_loops: bool = True
     dialects: ClassVar[tuple[str, ...] | None] = ("tir",)
 
     def transform_function(self, func: PrimFunc, mod: Any, ctx: PassContext) -> PrimFunc:
@@ -68,10 +70,10 @@ class ApplyDefaultSchedule(FunctionPass):
         if found is None:
             return _with_failures(func, failed, _name_of(func, mod))
         rule, made = found.rule, found.func
-        if rule.wants_rows:
+        if rule.wants_rows and self.own_loops:
             made = self._for_one_row(straight, made, failed)
             made = self._for_few_rows(straight, made, failed)
-        if rule.wants_columns:
+        if rule.wants_columns and self.own_loops:
             made = self._for_any_columns(straight, made, failed)
         marks: dict[str, Any] = {"tir.is_scheduled": True, "schedule_rule": type(rule).__name__}
         return _with_failures(made.with_attr(marks), failed, _name_of(func, mod))

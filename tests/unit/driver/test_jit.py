@@ -19,9 +19,10 @@ import pytest
 
 import heddle
 from heddle import relay
+from heddle.driver import program_cache
 from heddle.driver.jit import background
 from heddle.driver.jit.background import BackgroundCompiler
-from heddle.driver.jit.compilers import full_program
+from heddle.driver.jit.compilers import first_program, full_program
 from heddle.driver.jit.guards import MOST_COUNTED, Code, Dispatch, Guard
 from heddle.driver.jit.request import (
     Request,
@@ -32,11 +33,13 @@ from heddle.driver.jit.request import (
     write_executable,
     write_program,
 )
+from heddle.driver.program_cache import ProgramCache
 from heddle.driver.signature import Signature, TensorSpec
 from heddle.ir.structural import structural_equal
 from heddle.ir.transform import PassContext
 from heddle.script import from_source
 from heddle.support.diagnostics import HeddleError, UsageError
+from heddle.support.private_cache import PrivateCache
 from heddle.support.settings import environment_of_python
 from heddle.target import Target
 
@@ -574,3 +577,15 @@ def test_sizes_of_all_kinds_do_not_fill_the_memory():
 def test_a_request_is_a_line():
     request = Request(3, "main", {"n": 4})
     assert Request(**json.loads(json.dumps(asdict(request)))) == request
+
+
+def test_a_program_that_was_compiled_before_is_the_first_code(tmp_path, monkeypatch):
+    kept = ProgramCache(PrivateCache(tmp_path / "cache", 1 << 30), least_s=0.0)
+    monkeypatch.setattr(program_cache, "_shared", [kept])
+    setup = setup_for("relax", Target("llvm"), "compiled", "fp32")
+    quick = first_program(network(), setup)
+    made = heddle.compile(network(), "llvm", exec_mode="compiled")
+    first = first_program(network(), setup)
+    assert first.as_text() == made.as_text() != quick.as_text()
+    other = setup_for("relax", Target("llvm"), "bytecode", "fp32")
+    assert first_program(network(), other).as_text() == quick.as_text()

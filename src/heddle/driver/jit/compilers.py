@@ -8,6 +8,7 @@ from heddle.driver.compile import build_for
 from heddle.driver.jit.request import Setup
 from heddle.driver.jit.sized import bind_sizes
 from heddle.driver.pipeline import default_pipeline, quick_pipeline
+from heddle.driver.program_cache import BuildOptions, program_cache
 from heddle.driver.relay_vm import executable_of
 from heddle.ir.module import IRModule
 from heddle.target import Target
@@ -15,6 +16,17 @@ from heddle.vm.executable import Executable
 
 QUICK_OPT_LEVEL = "1"
 """LLVM keeps values in registers, and does little else."""
+
+
+def first_program(graph: IRModule, setup: Setup) -> Executable:
+    """What a program begins with: the full one where an earlier process left it in the cache, else a quick
+    one."""
+    if setup.machine == "relax":
+        options = BuildOptions(setup.exec_mode, setup.precision, sanitize=False)
+        kept = program_cache().find(graph, Target(setup.target), options)
+        if kept is not None:
+            return kept
+    return quick_program(graph, setup)
 
 
 def quick_program(graph: IRModule, setup: Setup) -> Executable:

@@ -1,9 +1,9 @@
 """Programs whose code is replaced while they run.
 
-A program begins with code that is compiled in a fraction of the time, runs on bytecode and takes every size.
-Behind it another process compiles what `heddle.compile` gives, and then, for sizes that calls really have,
-programs for these sizes alone. Between two calls the faster code takes the slower one's place; a call that
-runs keeps its code.
+A program begins with code that is compiled in a fraction of the time, runs on bytecode and takes every size,
+or with what `heddle.compile` left in the cache. Behind it another process compiles what `heddle.compile`
+gives, and then, for sizes that calls really have, programs for these sizes alone. Between two calls the
+faster code takes the slower one's place; a call that runs keeps its code.
 
     program = heddle.jit("model.onnx")
     y = program["main"](x)          # after a part of the time that compiling takes
@@ -29,7 +29,7 @@ from heddle.driver.codes import D0103
 from heddle.driver.compile import EXEC_MODES
 from heddle.driver.dialects import in_relax
 from heddle.driver.jit.background import Answer, BackgroundCompiler
-from heddle.driver.jit.compilers import quick_program
+from heddle.driver.jit.compilers import first_program
 from heddle.driver.jit.guards import Code, Dispatch, Key
 from heddle.driver.jit.log import JitStatistics, Swap
 from heddle.driver.jit.request import Request, Setup, setup_for
@@ -144,12 +144,12 @@ class JitProgram:
         weakref.finalize(self, self._compiler.end).atexit = False  # then the compilers themselves end
         with ExitStack() as failed:
             failed.callback(self._compiler.close)
-            quick = quick_program(graph, setup)
-            self._machine = self._machine_of(quick)
+            first = first_program(graph, setup)
+            self._machine = self._machine_of(first)
             failed.pop_all()
         self._functions: dict[str, Dispatch] = {}
-        for name in quick.function_names():
-            text = quick.metadata.get(METADATA_PREFIX + name)
+        for name in first.function_names():
+            text = first.metadata.get(METADATA_PREFIX + name)
             if text is not None:
                 signature = signature_from_json(text)
                 code = Code(self._machine[name].call)
