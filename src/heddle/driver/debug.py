@@ -14,7 +14,7 @@ from typing import IO, Any
 from heddle.driver.codes import D0301, D0401
 from heddle.driver.inputs import Array, make_arguments
 from heddle.driver.machines import machine_for
-from heddle.driver.run import Compiled, Run, signature_of
+from heddle.driver.run import Compiled, Run, check_machine, signature_of
 from heddle.runtime.profiling import Report
 from heddle.support.diagnostics import MissingDependencyError, UsageError
 from heddle.support.distribution import pip_install
@@ -88,8 +88,8 @@ def view_session(opened: Callable[[], Debugger], breaks: Iterable[str]) -> int:
 
 
 def profile_run(compiled: Compiled, run: Run, function: str) -> Report:
-    """A profile of one more call with a run's arguments."""
-    machine = machine_for(compiled.executable)
+    """A profile of one more call with a run's arguments. Raises: UsageError D0301 for a compiled graph."""
+    machine = machine_for(check_machine("this", compiled).executable)
     arrays = list(run.arguments.arrays.values())
     machine[function](*arrays)  # links kernels, fills pools
     return machine.profile(function, *arrays)

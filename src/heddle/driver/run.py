@@ -22,6 +22,7 @@ from heddle.driver.inputs import Arguments, Array, make_arguments
 from heddle.driver.machines import machine_for
 from heddle.driver.models import ModelFile, import_model
 from heddle.driver.signature import METADATA_PREFIX, PRECISION, Signature, signature_from_json
+from heddle.driver.static_programs import Described, Factory, call_of, program_of
 from heddle.driver.values import as_arrays
 from heddle.runtime.codes import U0509
 from heddle.runtime.device import cpu
@@ -33,8 +34,8 @@ from heddle.runtime.storage import allocator_for
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import FormatError, UsageError, did_you_mean
 from heddle.support.frozen import frozen
-from heddle.vm.capabilities import check_executable
-from heddle.vm.executable import LIBRARY_PREFIX
+from heddle.vm.capabilities import check_program
+from heddle.vm.executable import LIBRARY_PREFIX, Executable
 from heddle.vm.insight.peak_memory import peak_memory_bytes as peak_memory_bound
 from heddle.vm.relax import VMExecutable
 
@@ -70,7 +71,7 @@ class Compiled:
     was compiled; it has no meaning for an executable from a file. `call` runs the program if it is not for a
     Relax VM."""
 
-    executable: VMExecutable
+    executable: Executable
     phases_s: Mapping[str, float]
     target: str | None = None
     kernels: Mapping[str, int] = field(default_factory=dict)
@@ -136,19 +137,45 @@ class CompiledVariants:
 
 
 def load_or_compile(model: ModelFile, options: CompileOptions) -> Compiled:
-    """Return the executable of a model. A compiled model is loaded without importing the compiler."""
+    """Return the executable of a model. A compiled model is loaded without importing the compiler.
+
+    Raises: UsageError D0301 for a compiled graph; else as `load_program`.
+    """
+    return check_machine(model.name, load_program(model, options))
+
+
+def check_machine(name: str, compiled: Compiled) -> Compiled:
+    """Return a program that a machine runs. Raises: UsageError D0301 for a graph."""
+    if isinstance(compiled.executable, Described):
+        raise UsageError(
+            D0301,
+            f"{name} is a program for the graph executor, which has no instructions and no registers",
+            help="`heddle run` runs it; with --executor vm or aot the program is one for a machine",
+        )
+    return compiled
+
+
+def load_program(model: ModelFile, options: CompileOptions) -> Compiled:
+    """Return the program of a model, for a machine or an executor. A compiled model is loaded without
+    importing the compiler.
+
+    Raises: FormatError D0102 for a file with another module; UsageError S0401, D0301; the errors of loading
+    and compiling.
+    """
     if model.is_compiled:
         start = time.perf_counter()
         loaded = load_module(model.path, options.variant, public_key=options.public_key)
-        if not isinstance(loaded, VMExecutable):
+        if not isinstance(loaded, Executable | Factory):
             raise FormatError(
                 D0102, f"{model.name} holds a module of kind {loaded.kind!r}, which is no model"
             )
         if not options.trust:
-            check_executable(loaded, model.name)
-        targets = [getattr(kernels, "target", None) for kernels in loaded.imports]
-        target = loaded.variant_target or (targets[0] if targets else None)
-        return Compiled(loaded, {"load": time.perf_counter() - start}, target)
+            check_program(loaded, model.name)
+        found: Any = program_of(loaded) if isinstance(loaded, Factory) else loaded
+        call = call_of(loaded) if isinstance(loaded, Factory) else None
+        targets = [getattr(kernels, "target", None) for kernels in found.imports]
+        target = found.variant_target or (targets[0] if targets else None)
+        return Compiled(found, {"load": time.perf_counter() - start}, target, call=call)
     check_no_variant(model, options.variant)
     if options.public_key is not None:
         raise UsageError(
@@ -235,6 +262,7 @@ def compile_variants(model: ModelFile, targets: Sequence[str], options: CompileO
         compiled = _compile_module(mod, target, options, own)
         seconds.update(compiled.phases_s)
         kernels.update(compiled.kernels)
+        assert isinstance(compiled.executable, VMExecutable)
         return compiled.executable
 
     return CompiledVariants(make_variants(chosen, make), seconds, kernels)
@@ -323,6 +351,7 @@ def _compile_to_c(
             help=f"heddle compile {model.name} --target c -o {output.name}",
         )
     made = load_or_compile(model, replace(options, target=targets[0]))
+    assert isinstance(made.executable, VMExecutable)
     files = write_c_program(made.executable, output, with_arena)
     return {
         "model": model.name,
@@ -350,7 +379,7 @@ def check_no_library(output: Path, targets: Sequence[str]) -> None:
         )
 
 
-def signature_of(executable: VMExecutable, function: str) -> Signature:
+def signature_of(executable: Executable, function: str) -> Signature:
     """Return the signature of a function. Raises: UsageError D0102 if there is no such function."""
     text = executable.metadata.get(METADATA_PREFIX + function)
     if text is None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,11 @@ import pytest
 
 pytest.importorskip("typer", reason="the command line needs the extra cli")
 
+import heddle
+from heddle import relay
 from heddle.driver.cli.entry import main
+from heddle.vm.isa import FuncKind
+from heddle.vm.program import FunctionRow
 
 HEAD = '#[version = "0.0.5"]\n'
 NET = HEAD + (
@@ -93,8 +100,9 @@ def test_compiled_and_inspected(folder: Path, capsys: pytest.CaptureFixture[str]
 def test_what_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "did you mean 'graph'" in refused(capsys, "D0301", "run", "net.relay", "--executor", "grap")
     for option in (("--profile",), ("--sanitize",), ("--exec-mode", "bytecode"), ("--compare", "fp32")):
-        err = refused(capsys, "D0301", "run", "net.relay", "--executor", "vm", *option)
-        assert option[0] in err
+        for executor in ("graph", "aot", "interpreter", *(("vm",) if option != ("--profile",) else ())):
+            err = refused(capsys, "D0301", "run", "net.relay", "--executor", executor, *option)
+            assert option[0] in err
     (folder / "m.py").write_text("x = 1\n")
     assert "PATH.relay" in refused(capsys, "D0301", "run", "m.py", "--executor", "vm")
     (folder / "bad.relay").write_text(HEAD + "def @main(%x: float32) { tanhh(%x) }\n")
@@ -116,3 +124,111 @@ def test_nested_tuples_have_the_same_outputs_from_every_executor(
         found = report(capsys, "nested.relay", "--input", "x=x.npy", "--executor", executor)["outputs"]
         expected = [float(values.mean()) for values in (np.tanh(x), np.exp(x), -x)]
         assert [row["mean"] for row in found] == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.parametrize("executor", ["vm", "graph", "aot"])
+@pytest.mark.parametrize("suffix", ["heddle", "so"])
+def test_programs_of_an_executor_in_files(
+    folder: Path, capsys: pytest.CaptureFixture[str], executor: str, suffix: str
+) -> None:
+    """A file runs as the text does, with its outputs in the same tuples, in a fresh process too."""
+    (folder / "nested.relay").write_text(
+        HEAD + "def @main(%x: Tensor[(3), float32]) { ((tanh(%x), (exp(%x),)), negative(%x)) }\n"
+    )
+    np.save(folder / "x.npy", np.array([0.5, -1, 2], "float32"))
+    name = f"nested.{suffix}"
+    assert main(("compile", "nested.relay", "-o", name, "--executor", executor, "--json")) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["executor"], facts["size_bytes"]) == (executor, (folder / name).stat().st_size)
+    wanted = report(capsys, "nested.relay", "--input", "x=x.npy")["outputs"]
+    found = report(capsys, name, "--input", "x=x.npy")["outputs"]
+    command = [sys.executable, "-m", "heddle", "run", name, "--input", "x=x.npy", "--json"]
+    fresh = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["outputs"]
+    for rows in (found, fresh):
+        assert [row["mean"] for row in rows] == pytest.approx([row["mean"] for row in wanted], rel=1e-5)
+
+
+def test_files_of_programs_beyond_a_graph(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for executor in ("vm", "aot"):
+        assert main(("compile", "lists.relay", "-o", "lists.heddle", "--executor", executor)) == 0
+        capsys.readouterr()
+        found = report(capsys, "lists.heddle")
+        assert found["outputs"][0]["mean"] == pytest.approx(2 * found["inputs"][0]["mean"])
+    refused(capsys, "V0801", "compile", "lists.relay", "-o", "lists.heddle", "--executor", "graph")
+
+
+def test_what_executors_run_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"vm": "invoke_packed", "graph": '"heads"', "aot": "vm_tir_func", "interpreter": "nn.dense"}
+    for executor, word in words.items():
+        assert main(("inspect", "net.relay", "--executor", executor)) == 0
+        assert word in capsys.readouterr().out
+        if executor != "interpreter":
+            assert main(("compile", "net.relay", "-o", "net.heddle", "--executor", executor)) == 0
+            assert main(("inspect", "net.heddle", "--stage", "bytecode")) == 0
+            assert word in capsys.readouterr().out
+    err = refused(capsys, "D0301", "inspect", "net.relay", "--executor", "vm", "--stage", "tir")
+    assert "--stage has no meaning with --executor" in err
+
+
+@pytest.mark.parametrize("executor", ["vm", "aot"])
+def test_machines_of_executors_are_looked_into(
+    folder: Path, capsys: pytest.CaptureFixture[str], executor: str
+) -> None:
+    assert main(("compile", "net.relay", "-o", "net.heddle", "--executor", executor)) == 0
+    for model in (("net.relay", "--executor", executor), ("net.heddle",)):
+        assert main(("debug", *model, "-c", "s; c")) == 0
+        assert "the run is over" in capsys.readouterr().out
+        assert main(("explain", *model)) == 0
+        assert "one call" in capsys.readouterr().out
+    assert main(("run", "net.heddle", "--profile")) == 0
+    assert "profile of one call" in capsys.readouterr().out
+    assert main(("info", "net.heddle")) == 0
+    assert "input x" in capsys.readouterr().out
+    with heddle.Session("net.heddle") as session:
+        given = {"x": np.ones((2, 3), "float32"), "w": np.ones((4, 3), "float32")}
+        assert len(session.run(given)) == 2
+
+
+def test_what_has_no_machine_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("debug", "explain"):
+        for executor in ("graph", "interpreter"):
+            refused(capsys, "D0301", command, "net.relay", "--executor", executor)
+    assert main(("compile", "net.relay", "-o", "net.heddle", "--executor", "graph")) == 0
+    capsys.readouterr()
+    for args in (("debug",), ("explain",), ("info",), ("run", "--profile")):
+        refused(capsys, "D0301", args[0], "net.heddle", *args[1:])
+    for wrong in (("-o", "x.c"), ("-o", "x.heddle", "--target", "llvm", "--target", "c")):
+        refused(capsys, "D0301", "compile", "net.relay", "--executor", "vm", *wrong)
+    for option in (("--arena",), ("--main",), ("--prefix", "a_"), ("--exec-mode", "bytecode")):
+        refused(capsys, "D0301", "compile", "net.relay", "-o", "x.so", "--executor", "vm", *option)
+    refused(capsys, "D0301", "compile", "net.relay", "-o", "x.heddle", "--executor", "interpreter")
+
+
+@pytest.mark.parametrize("executor", ["vm", "graph", "aot"])
+def test_files_that_call_the_process_are_not_run(
+    folder: Path, capsys: pytest.CaptureFixture[str], executor: str
+) -> None:
+    """Of a program that was altered to call a function that the process registered."""
+    mod = relay.parse((folder / "net.relay").read_text())
+    if executor == "vm":
+        made = relay.vm.compile(mod)
+        rows = made.program.functions
+        kernel = next(number for number, row in enumerate(rows) if row.name.startswith("fused"))
+        changed = (*rows[:kernel], replace(rows[kernel], name="tests.of_the_process"), *rows[kernel + 1 :])
+        made.program = replace(made.program, functions=changed)
+    else:
+        made = relay.build(mod, executor=executor)
+        if executor == "graph":
+            nodes = tuple(
+                node if node.is_input else replace(node, function="tests.of_the_process")
+                for node in made.graph.nodes
+            )
+            made.graph = replace(made.graph, nodes=nodes)
+        else:
+            rows = made.lib.program.functions
+            changed = (*rows, FunctionRow(FuncKind.PACKED, "tests.of_the_process", -2))
+            made.lib.program = replace(made.lib.program, functions=changed)
+    made.export_library("altered.heddle")
+    heddle.register_global_func("tests.of_the_process", lambda *args: None, override=True)
+    err = refused(capsys, "S0401", "run", "altered.heddle")
+    assert "tests.of_the_process" in err

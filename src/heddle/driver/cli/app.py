@@ -53,6 +53,7 @@ from heddle.driver.run import (
     check_uncompiled,
     compile_to_file,
     load_or_compile,
+    load_program,
 )
 from heddle.driver.run import run as run_model
 from heddle.support.diagnostics import UsageError
@@ -106,14 +107,26 @@ def options(
     """Compile machine-learning models and run them."""
 
 
-def _compiled(found: Any, options: CompileOptions, executor: str | None, function: str, others: Any) -> Any:
-    """A model for the machine, or for one of Relay's executors, which leaves other options no meaning."""
+def _for_run(
+    found: Any, options: CompileOptions, executor: str | None, function: str, others: dict[str, Any]
+) -> Any:
+    """A program of a model, or of a Relay program for one of its executors, which leave other options no
+    meaning."""
     if executor is None:
-        return load_or_compile(found, options)
+        return load_program(found, options)
     from heddle.driver.relay_run import compile_relay, refuse_others  # other commands start without it
 
-    refuse_others(*others)
+    refuse_others(executor, **others)
     return compile_relay(found, executor, function, options)
+
+
+def _for_machine(found: Any, options: CompileOptions, executor: str | None) -> Any:
+    """A program that a machine runs."""
+    if executor is None:
+        return load_or_compile(found, options)
+    from heddle.driver.relay_run import machine_program  # other commands start without it
+
+    return machine_program(found, executor, options)
 
 
 @app.command("run")
@@ -170,8 +183,11 @@ def run_command(
                 sanitize=sanitize,
                 public_key=require_signature,
             )
-            others = (exec_mode, precision, compare, sanitize, profile, profile_json, chrome_trace, variant)
-            compiled = _compiled(found, options, executor, function, (*others, require_signature))
+            others: dict[str, Any] = {"exec_mode": exec_mode, "precision": precision, "compare": compare}
+            others |= {"sanitize": sanitize, "variant": variant, "require_signature": require_signature}
+            if executor != "vm":
+                others |= {"profile": profile, "profile_json": profile_json, "chrome_trace": chrome_trace}
+            compiled = _for_run(found, options, executor, function, others)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         _write_outputs(done, output)
         if compare is not None:
@@ -203,6 +219,7 @@ def compile_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="The file to write.")],
     target: TargetsOpt = None,
     exec_mode: ExecModeOpt = None,
+    executor: ExecutorOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
@@ -254,7 +271,14 @@ def compile_command(
                 instruments=(watch,) if profile else (),
                 prefix=prefix,
             )
-            facts = compile_to_file(found, output, target or (), options, arena, main)
+            if executor is None:
+                facts = compile_to_file(found, output, target or (), options, arena, main)
+            else:
+                from heddle.driver.relay_run import refuse_others, relay_to_file  # others start without it
+
+                links = {"arena": arena, "main": main, "prefix": prefix}
+                refuse_others(executor, exec_mode=exec_mode, precision=precision, profile=profile, **links)
+                facts = relay_to_file(found, executor, output, target or (), options)
         if profile:
             facts["profile"] = watch.as_dict()
         if as_json:
@@ -302,6 +326,7 @@ def debug_command(
         bool, typer.Option("--view", help="Use the whole terminal: source, bytecode, registers, memory.")
     ] = False,
     target: TargetOpt = None,
+    executor: ExecutorOpt = None,
     variant: VariantOpt = None,
     trust: TrustOpt = False,
     limit: LimitOpt = None,
@@ -340,7 +365,7 @@ def debug_command(
                 trust=trust,
                 public_key=require_signature,
             )
-            compiled = load_or_compile(found, how)
+            compiled = _for_machine(found, how, executor)
         is_interactive = script is None and commands is None
         if view:
             return view_session(lambda: open_debugger(compiled, options), stops or ())
@@ -361,6 +386,7 @@ def explain_command(
     seed: SeedOpt = 0,
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
+    executor: ExecutorOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
@@ -387,7 +413,7 @@ def explain_command(
                 trust=trust,
                 public_key=require_signature,
             )
-            compiled = load_or_compile(found, how)
+            compiled = _for_machine(found, how, executor)
         explanation = explain(found.name, compiled, options)
         if as_json:
             typer.echo(json.dumps(explanation.as_dict()))

@@ -10,6 +10,7 @@ import typer
 from heddle.driver.cli.guard import ExitCode, guarded
 from heddle.driver.cli.options import (
     DimOpt,
+    ExecutorOpt,
     InputOpt,
     LimitOpt,
     ModelArg,
@@ -23,7 +24,8 @@ from heddle.driver.cli.options import (
 from heddle.driver.codes import D0301
 from heddle.driver.inputs import parse_dims, parse_pairs, read_array
 from heddle.driver.models import ModelFile, check_not_model, find_model, import_model
-from heddle.driver.run import CompileOptions, check_no_variant, check_uncompiled, load_or_compile
+from heddle.driver.run import CompileOptions, check_no_variant, check_uncompiled, load_program
+from heddle.driver.static_programs import Described
 from heddle.support.diagnostics import UsageError
 from heddle.support.files import check_replaceable, write_bytes
 from heddle.support.printable import printable_lines
@@ -71,6 +73,7 @@ def inspect_command(
     seed: SeedOpt = 0,
     threads: ThreadsOpt = None,
     target: TargetOpt = None,
+    executor: ExecutorOpt = None,
     variant: VariantOpt = None,
     precision: PrecisionOpt = None,
     trust: TrustOpt = False,
@@ -83,6 +86,10 @@ def inspect_command(
         if not found.is_compiled:
             check_no_variant(found, variant)
         of_a_run = {"--no-run": no_run, "--dim": dim, "--input": input, "--threads": threads, "--seed": seed}
+        if executor is not None:
+            others = {"--stage": stage, "--output": output, "--sources": sources, "--precision": precision}
+            _refuse("has no meaning with --executor", {**others, "--html": html, **of_a_run})
+            return _show_program(found, executor, function, CompileOptions(target, trust=trust))
         if html is None:
             _refuse("is for --html, which runs the model", of_a_run)
             return _show(
@@ -127,6 +134,15 @@ def _write_page(model: ModelFile, path: Path, options: Any) -> int:
     typer.echo(f"{path}: {len(page) / 2**20:.2f} MiB")
     for note in facts.notes:
         typer.echo(printable_lines(note), err=True)
+    return ExitCode.DONE
+
+
+def _show_program(model: ModelFile, executor: str, function: str | None, options: CompileOptions) -> int:
+    """Print what one of Relay's executors runs."""
+    from heddle.driver.cli.show import show_text  # other commands start without it
+    from heddle.driver.relay_run import program_text
+
+    show_text(program_text(model, executor, function, options))
     return ExitCode.DONE
 
 
@@ -191,6 +207,9 @@ def _show_compiled(
         )
     from heddle.driver.disassembly import bytecode_text  # other commands start without it
 
-    executable = load_or_compile(model, CompileOptions(variant=variant, trust=trust)).executable
-    show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
+    executable: Any = load_program(model, CompileOptions(variant=variant, trust=trust)).executable
+    if isinstance(executable, Described):
+        show_text(executable.text)
+    else:
+        show_text(bytecode_text(executable.as_text(sources, with_bytecode=True), function))
     return ExitCode.DONE

@@ -41,7 +41,7 @@ PrecisionOpt = Annotated[
 ]
 ExecutorOpt = Annotated[
     str | None,
-    typer.Option(metavar="KIND", help="Run a Relay program on `vm`, `graph`, `aot` or `interpreter`."),
+    typer.Option(metavar="KIND", help="Of a Relay program: `vm`, `graph`, `aot` or `interpreter`."),
 ]
 OutputFolderOpt = Annotated[
     Path | None,

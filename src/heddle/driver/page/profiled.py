@@ -8,10 +8,10 @@ from heddle.driver.page.render import Page
 from heddle.driver.page.run import run_facts
 from heddle.driver.page.tables import Tables
 from heddle.runtime.profiling import Report
-from heddle.vm.relax import VMExecutable
+from heddle.vm.executable import Executable
 
 
-def profile_page(report: Report, executable: VMExecutable | None) -> Page:
+def profile_page(report: Report, executable: Executable | None) -> Page:
     """The page of a report, with the bytecode of its program where that is given."""
     facts = Facts(str(report.configuration.get("function", "profile")))
     facts.notes.append(

@@ -6,17 +6,17 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from heddle.runtime.profiling import Report
-from heddle.vm.relax import VMExecutable
+from heddle.vm.executable import Executable
 
 
 @dataclass(slots=True)
 class SessionReport(Report):
     """A report that knows the program of which it is."""
 
-    executable: VMExecutable | None = None
+    executable: Executable | None = None
 
     @classmethod
-    def of(cls, report: Report, executable: VMExecutable) -> SessionReport:
+    def of(cls, report: Report, executable: Executable) -> SessionReport:
         """A machine's report of a call."""
         return cls(
             **{each.name: getattr(report, each.name) for each in fields(Report)}, executable=executable

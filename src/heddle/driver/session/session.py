@@ -38,8 +38,9 @@ from heddle.runtime.native.library import loops_on_this_thread, native_library
 from heddle.runtime.variants import VariantsModule
 from heddle.support.diagnostics import HeddleError, UsageError
 from heddle.support.settings import settings
+from heddle.vm.executable import Executable
 from heddle.vm.insight.peak_memory import peak_memory_bytes, peak_memory_text
-from heddle.vm.relax import VirtualMachine, VMExecutable
+from heddle.vm.machine import Machine
 
 Inputs = Mapping[str, Any]
 
@@ -188,7 +189,7 @@ class Session:
         arguments = list(make_arguments(self.signature, {}, dict(dims or {}), seed).arrays.values())
         self._here()
         with self._warming:
-            taken: list[VirtualMachine] = []
+            taken: list[Machine] = []
             try:
                 for _ in range(self.num_machines):
                     taken.append(self._gate.enter())
@@ -257,7 +258,7 @@ class Session:
     def _begin(self) -> None:
         """The parts that live in one process."""
         self._process = os.getpid()
-        self._gate: Gate[VirtualMachine] = Gate(
+        self._gate: Gate[Machine] = Gate(
             lambda: machine_for(self.executable),
             self.num_machines,
             self._memory_limit_bytes,
@@ -376,7 +377,7 @@ class Session:
         need = self._need_bytes(arrays)
         return self._run_on(self._gate.enter(need), arrays, need)
 
-    def _run_on(self, machine: VirtualMachine, arrays: list[Array], need_bytes: int) -> list[Array]:
+    def _run_on(self, machine: Machine, arrays: list[Array], need_bytes: int) -> list[Array]:
         """One call on a machine, which is given back."""
         try:
             self._counters.call()
@@ -434,12 +435,12 @@ def _weak_call(session: Session) -> Callable[[list[Array]], list[Array]]:
     return call
 
 
-def _executable_of(model: Any, options: CompileOptions) -> VMExecutable:
+def _executable_of(model: Any, options: CompileOptions) -> Executable:
     if isinstance(model, str | Path):
         return load_or_compile(find_model(str(model)), options).executable
     if isinstance(model, VariantsModule):
         model = model.select()
-    if isinstance(model, VMExecutable):
+    if isinstance(model, Executable):
         return model
     if isinstance(model, Module):
         raise UsageError(

@@ -9,7 +9,7 @@ from heddle.runtime.artefact import Section, require
 from heddle.runtime.module import Module, SectionData, register_loader
 from heddle.runtime.params import load_param_dict, save_param_dict
 from heddle.runtime.tensor import Tensor
-from heddle.runtime.wire import Writer
+from heddle.runtime.wire import Reader, Writer
 from heddle.support.diagnostics import FormatError
 from heddle.vm.codes import V0802
 from heddle.vm.graph.debug import GraphDebugExecutor
@@ -101,14 +101,18 @@ class GraphExecutorFactoryModule(Module):
 
     def without_params(self) -> GraphExecutorFactoryModule:
         """Return the factory without parameter values. The user sets them with `load_params`."""
-        return GraphExecutorFactoryModule(self.graph, self.lib, {}, self.libmod_name)
+        return GraphExecutorFactoryModule(
+            self.graph, self.lib, {}, self.libmod_name, metadata=self.function_metadata
+        )
 
     def save_sections(self) -> Mapping[str, SectionData]:
         head = Writer()
         head.text(self.libmod_name)
         head.u64(int(self._links_params))
         head.text(self.graph_json)
-        return {"graph": head.bytes(), "params": save_param_dict(self._values)}
+        texts = Writer()
+        texts.texts([text for pair in self._metadata.items() for text in pair])
+        return {"graph": head.bytes(), "params": save_param_dict(self._values), "metadata": texts.bytes()}
 
 
 def load_factory(sections: Mapping[str, Section]) -> GraphExecutorFactoryModule:
@@ -124,7 +128,17 @@ def load_factory(sections: Mapping[str, Section]) -> GraphExecutorFactoryModule:
     unknown = sorted(params.keys() - {node.name for node in graph.nodes if node.is_input})
     if unknown:
         raise FormatError(V0802, f"the graph has no parameter {unknown[0]!r}")
-    return GraphExecutorFactoryModule(graph, None, params, name, bool(links))
+    metadata = _read_metadata(sections["metadata"].reader()) if "metadata" in sections else {}
+    return GraphExecutorFactoryModule(graph, None, params, name, bool(links), metadata)
+
+
+def _read_metadata(reader: Reader) -> dict[str, str]:
+    """Raises: FormatError F0106 for a name without a text."""
+    words = reader.texts()
+    reader.done()
+    if len(words) % 2:
+        raise reader.fail("expected names and texts in pairs")
+    return dict(zip(words[::2], words[1::2], strict=True))
 
 
 register_loader(GraphExecutorFactoryModule.kind, load_factory)
