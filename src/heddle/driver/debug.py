@@ -89,7 +89,7 @@ def view_session(opened: Callable[[], Debugger], breaks: Iterable[str]) -> int:
 
 def profile_run(compiled: Compiled, run: Run, function: str) -> Report:
     """A profile of one more call with a run's arguments. Raises: UsageError D0301 for a compiled graph."""
-    machine = machine_for(check_machine("this", compiled).executable)
+    machine = machine_for(check_machine(run.report.model, compiled).executable)
     arrays = list(run.arguments.arrays.values())
     machine[function](*arrays)  # links kernels, fills pools
     return machine.profile(function, *arrays)

@@ -21,18 +21,21 @@ from heddle.driver.static_programs import Described, Factory, call_of
 from heddle.driver.targets import as_target
 from heddle.ir.expr import GlobalVar
 from heddle.ir.module import IRModule
+from heddle.ir.transform import PassContext
 from heddle.relay.executor import create_executor
 from heddle.runtime.shape import Array
 from heddle.support.diagnostics import UsageError, did_you_mean
 from heddle.vm.graph.aot import AotExecutorFactoryModule
 
 EXECUTORS = ("vm", "graph", "aot", "interpreter")
+_PROFILES = ("profile", "profile_json", "chrome_trace")
 
 
 def refuse_others(executor: str, **options: Any) -> None:
-    """Raises: UsageError D0301 for options that were given, and that an executor leaves without a meaning."""
+    """Raises: UsageError D0301 for options that were given, and that an executor leaves without a meaning. A
+    machine has profiles."""
     for name, value in options.items():
-        if value:
+        if value and not (executor == "vm" and name in _PROFILES):
             option = f"--{name.replace('_', '-')}"
             raise UsageError(D0301, f"{option} is not for --executor {executor}", help="leave one out")
 
@@ -75,11 +78,12 @@ def relay_to_file(
         raise UsageError(D0301, f"--executor {executor} takes {what}", help="without --executor, others do")
     options = replace(options, target=targets[0] if targets else None)
     start = time.perf_counter()
-    if executor == "vm":
-        made: Any = _for_machine(model, options).executable
-    else:
-        mod, _ = _imported(model, executor, "main", options)
-        made = _factory(mod, executor, "main", options)
+    with PassContext(instruments=options.instruments):
+        if executor == "vm":
+            made: Any = _for_machine(model, options).executable
+        else:
+            mod, _ = _imported(model, executor, "main", options)
+            made = _factory(mod, executor, "main", options)
     made.export_library(output)
     seconds = time.perf_counter() - start
     return {
@@ -112,7 +116,8 @@ def program_text(model: ModelFile, executor: str, function: str | None, options:
     if executor in ("graph", "interpreter"):
         made: Any = compile_relay(model, executor, function or "main", options).executable
         return str(made.text)
-    return bytecode_text(machine_program(model, executor, options).executable.as_text(), function)
+    found = machine_program(model, executor, options).executable
+    return bytecode_text(found.as_text(with_bytecode=True), function)
 
 
 def _check(model: ModelFile, executor: str, options: CompileOptions) -> None:

@@ -142,6 +142,8 @@ def test_programs_of_an_executor_in_files(
     assert (facts["executor"], facts["size_bytes"]) == (executor, (folder / name).stat().st_size)
     wanted = report(capsys, "nested.relay", "--input", "x=x.npy")["outputs"]
     found = report(capsys, name, "--input", "x=x.npy")["outputs"]
+    assert main(("compile", "nested.relay", "-o", name, "--executor", executor, "--profile")) == 0
+    assert "LegalizeOps" in capsys.readouterr().out
     command = [sys.executable, "-m", "heddle", "run", name, "--input", "x=x.npy", "--json"]
     fresh = json.loads(subprocess.run(command, capture_output=True, check=True, text=True).stdout)["outputs"]
     for rows in (found, fresh):
@@ -158,7 +160,7 @@ def test_files_of_programs_beyond_a_graph(folder: Path, capsys: pytest.CaptureFi
 
 
 def test_what_executors_run_is_shown(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = {"vm": "invoke_packed", "graph": '"heads"', "aot": "vm_tir_func", "interpreter": "nn.dense"}
+    words = {"vm": "invoke_packed", "graph": '"heads"', "aot": "call", "interpreter": "nn.dense"}
     for executor, word in words.items():
         assert main(("inspect", "net.relay", "--executor", executor)) == 0
         assert word in capsys.readouterr().out

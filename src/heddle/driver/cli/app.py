@@ -185,8 +185,7 @@ def run_command(
             )
             others: dict[str, Any] = {"exec_mode": exec_mode, "precision": precision, "compare": compare}
             others |= {"sanitize": sanitize, "variant": variant, "require_signature": require_signature}
-            if executor != "vm":
-                others |= {"profile": profile, "profile_json": profile_json, "chrome_trace": chrome_trace}
+            others |= {"profile": profile, "profile_json": profile_json, "chrome_trace": chrome_trace}
             compiled = _for_run(found, options, executor, function, others)
         done = run_model(found, compiled, RunOptions(function, given, dims, seed, repeat, threads))
         _write_outputs(done, output)
@@ -276,32 +275,36 @@ def compile_command(
             else:
                 from heddle.driver.relay_run import refuse_others, relay_to_file  # others start without it
 
-                links = {"arena": arena, "main": main, "prefix": prefix}
-                refuse_others(executor, exec_mode=exec_mode, precision=precision, profile=profile, **links)
+                others = {"exec_mode": exec_mode, "precision": precision, "arena": arena}
+                refuse_others(executor, **others, main=main, prefix=prefix)
                 facts = relay_to_file(found, executor, output, target or (), options)
         if profile:
             facts["profile"] = watch.as_dict()
         if as_json:
             typer.echo(json.dumps(facts))
         else:
-            seconds = time.perf_counter() - start
-            size = facts["size_bytes"] / 2**20
-            what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
-            show_text(f"{output}: {size:.2f} MiB in {seconds:.2f} s for {what}")
-            for name in ("header", "main"):
-                if name in facts:
-                    show_text(f"  {facts[name]}")
-            if "cc" in facts:
-                show_text(f"  {facts['cc']}")
-            if "constant_bytes" in facts:
-                where = f" in {facts['weights']}" if facts["weights"] else ""
-                show_text(f"  constants: {facts['constant_bytes']} bytes{where}")
-                show_text(f"  arena: {facts['arena_bytes']} bytes" if arena else "  memory comes from malloc")
+            _show_file(facts, time.perf_counter() - start, arena)
             if profile:
                 show_text(watch.as_text())
         return ExitCode.DONE
 
     raise typer.Exit(guarded(command, limit))
+
+
+def _show_file(facts: dict[str, Any], seconds: float, arena: bool) -> None:
+    """What a compilation wrote."""
+    from heddle.driver.cli.show import show_text  # other commands start without it
+
+    size = facts["size_bytes"] / 2**20
+    what = facts["target"] or f"the variants {', '.join(facts['variants'])}"
+    show_text(f"{facts['output']}: {size:.2f} MiB in {seconds:.2f} s for {what}")
+    for name in ("header", "main", "cc"):
+        if name in facts:
+            show_text(f"  {facts[name]}")
+    if "constant_bytes" in facts:
+        where = f" in {facts['weights']}" if facts["weights"] else ""
+        show_text(f"  constants: {facts['constant_bytes']} bytes{where}")
+        show_text(f"  arena: {facts['arena_bytes']} bytes" if arena else "  memory comes from malloc")
 
 
 @app.command("debug")

@@ -99,18 +99,8 @@ def inspect_command(
         from heddle.driver.page import PageOptions  # other commands start without it
 
         arrays = {name: read_array(name, path) for name, path in parse_pairs(input or (), "--input").items()}
-        options = PageOptions(
-            target,
-            precision or FP32,
-            variant,
-            trust,
-            not no_run,
-            function or "main",
-            arrays,
-            parse_dims(dim or ()),
-            seed,
-            threads,
-        )
+        how = (target, precision or FP32, variant, trust, not no_run)
+        options = PageOptions(*how, function or "main", arrays, parse_dims(dim or ()), seed, threads)
         return _write_page(found, html, options)
 
     raise typer.Exit(guarded(command, limit))
