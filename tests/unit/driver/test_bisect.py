@@ -272,7 +272,7 @@ def test_a_pass_over_loops_that_fails(monkeypatch, model):
 
 
 def test_a_wrong_machine(monkeypatch, model):
-    machine = import_module("heddle.driver.machines").VirtualMachine
+    machine = import_module("heddle.vm.relax").VirtualMachine
     right = machine.__getitem__
     monkeypatch.setattr(
         machine, "__getitem__", lambda self, name: lambda *args: _doubled(right(self, name)(*args))
