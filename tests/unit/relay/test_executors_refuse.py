@@ -83,7 +83,9 @@ def test_programs_of_the_machine(tmp_path: Path) -> None:
         with pytest.raises(HeddleError, match=r"V0303.*expected"):
             machine.invoke_with_outputs("main", args, outs)
     with pytest.raises(HeddleError, match="V0302"):
-        machine.invoke_with_outputs("main", {1: ONES, "x": ONES}, [])
+        machine.invoke_with_outputs("main", {1: ONES, "x": ONES}, [np.zeros_like(ONES)])
+    with pytest.raises(HeddleError, match=r"V0310.*has 1 results, got 0"):
+        machine.invoke_with_outputs("main", {"x": ONES}, [])
 
 
 def test_cases_of_what_is_no_match() -> None:
