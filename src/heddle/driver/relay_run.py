@@ -78,11 +78,11 @@ def relay_to_file(
         raise UsageError(D0301, f"--executor {executor} takes {what}", help="without --executor, others do")
     options = replace(options, target=targets[0] if targets else None)
     start = time.perf_counter()
-    with PassContext(instruments=options.instruments):
-        if executor == "vm":
-            made: Any = _for_machine(model, options).executable
-        else:
-            mod, _ = _imported(model, executor, "main", options)
+    if executor == "vm":
+        made: Any = _for_machine(model, options).executable
+    else:
+        mod, _ = _imported(model, executor, "main", options)
+        with PassContext(instruments=options.instruments):
             made = _factory(mod, executor, "main", options)
     made.export_library(output)
     seconds = time.perf_counter() - start
@@ -152,7 +152,8 @@ def _for_machine(model: ModelFile, options: CompileOptions, function: str | None
     start = time.perf_counter()
     _, graph = _imported(model, "vm", function, options)
     imported, target = time.perf_counter(), as_target(options.target)
-    made: Any = executable_of(graph, default_pipeline(target), target)
+    with PassContext(instruments=options.instruments, disabled_pass=options.disabled_passes):
+        made: Any = executable_of(graph, default_pipeline(target, options.precision), target)
     phases = {"import": imported - start, "compile": time.perf_counter() - imported}
     return Compiled(made, phases, str(target), exec_mode="bytecode", trust=options.trust)
 

@@ -234,3 +234,16 @@ def test_files_that_call_the_process_are_not_run(
     heddle.register_global_func("tests.of_the_process", lambda *args: None, override=True)
     err = refused(capsys, "S0401", "run", "altered.heddle")
     assert "tests.of_the_process" in err
+
+
+def test_relays_machine_takes_the_options_of_other_machines(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "two.relay").write_text(HEAD + "def @main(%x: Tensor[(3), float32]) { exp(%x) + %x }\n")
+    assert main(("debug", "two.relay", "--executor", "vm", "-c", "break fused_exp_add; c")) == 0
+    assert "fused_exp_add" in capsys.readouterr().out
+    assert main(("debug", "two.relay", "--executor", "vm", "--unfused", "-c", "break exp; c")) == 0
+    assert "fused" not in capsys.readouterr().out
+    assert main(("explain", "net.relay", "--executor", "vm", "--precision", "bf16")) == 0
+    capsys.readouterr()
+    refused(capsys, "D0103", "explain", "net.relay", "--executor", "vm", "--precision", "fp8")
