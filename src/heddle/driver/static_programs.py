@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from heddle.driver.signature import METADATA_PREFIX, signature_from_json
@@ -36,12 +37,14 @@ def program_of(factory: Factory) -> Any:
 
 
 def call_of(factory: Factory) -> Callable[..., Any]:
-    """A call of the program on the first CPU. Its outputs are in the tuples that `main` returns."""
-    module: Any = factory[factory.libmod_name](cpu())
+    """A call of the program on the first CPU. Its outputs are in the tuples that `main` returns. The first
+    call makes the executor, so that a file for another machine can be looked into."""
+    executor = cache(lambda: factory[factory.libmod_name](cpu()))
     text = factory.function_metadata.get(METADATA_PREFIX + "main")
     paths = [spec.path for spec in signature_from_json(text).outputs] if text is not None else None
 
     def call(*args: Any) -> Any:
+        module: Any = executor()
         for number, arg in enumerate(args):
             module.set_input(number, arg)
         module.run()
