@@ -76,6 +76,11 @@ def typed_constant(data: Tensor) -> Constant:
     return Constant(data, TensorType(tuple(data.shape), data.dtype))
 
 
+def as_constant(value: Any) -> Constant:
+    """A tensor as `typed_constant` makes it; a constant is returned unchanged."""
+    return value if isinstance(value, Constant) else typed_constant(value)
+
+
 def shape_expr(value: Any) -> Expr:
     """Make a shape expression from dimensions. An expression is returned unchanged."""
     if isinstance(value, Expr) and not isinstance(value, PrimExpr):

@@ -11,14 +11,14 @@ from heddle.graph.claims import Claim, condition_problem
 from heddle.graph.codes import R0307, R0308
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import MatchCast, SeqExpr, VarBinding
-from heddle.graph.op_builder import build_call, const, graph_expr, typed_constant
+from heddle.graph.op_builder import as_constant, build_call, const, graph_expr
 from heddle.graph.op_words import TYPE_KEYWORDS, OpWord
 from heddle.graph.type_relations import BaseCheck
 from heddle.graph.types import VDevice
 from heddle.graph.vdevices import vdevice_of
 from heddle.ir.attrs import attrs_of
 from heddle.ir.codes import I0301
-from heddle.ir.expr import Call, Constant, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
+from heddle.ir.expr import Call, Expr, ExternFunc, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.op_def import OpDef
 from heddle.ir.script_parser import ModuleAlias, decorator_of
@@ -44,11 +44,7 @@ from heddle.tir.parser import ScalarParser
 
 
 def _metadata(constants: Sequence[Any] | None) -> dict[str, Any]:
-    return (
-        {}
-        if constants is None
-        else {NAME: [value if isinstance(value, Constant) else typed_constant(value) for value in constants]}
-    )
+    return {} if constants is None else {NAME: [as_constant(value) for value in constants]}
 
 
 class FunctionParser(ScalarParser):

@@ -80,11 +80,8 @@ def _split(pattern: Pattern, case: Pattern, mod: IRModule) -> list[Pattern]:
         if isinstance(pattern, PatternTuple):
             return [PatternTuple(_wildcards(len(pattern.patterns)), span=None)]
         assert isinstance(pattern, PatternConstructor)
-        definition = mod.type_definition(pattern.constructor.belong_to)
-        return [
-            PatternConstructor(item, _wildcards(len(item.inputs)), span=None)
-            for item in definition.constructors
-        ]
+        items = mod.type_definition(pattern.constructor.belong_to).constructors
+        return [PatternConstructor(item, _wildcards(len(item.inputs)), span=None) for item in items]
     parts = list(_parts(case))
     for place, (inner, part) in enumerate(zip(_parts(pattern), parts, strict=False)):
         if _fit(inner, part) is _Fit.OPEN:

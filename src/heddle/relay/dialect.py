@@ -6,6 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Any
 
+from heddle.graph.op_builder import as_constant
 from heddle.graph.values import as_value
 from heddle.ir.dialect import Dialect, ScriptContext, declare_dialect
 from heddle.ir.expr import Function
@@ -16,7 +17,7 @@ from heddle.relay.codes import Q0202
 from heddle.relay.interpreter import RelayInterpreter
 from heddle.relay.parser import RelayParser
 from heddle.relay.print import relay_script
-from heddle.relay.text import astext
+from heddle.relay.text_values import CONSTANTS
 from heddle.relay.typed import infer_expr
 from heddle.support.diagnostics import ParseError
 from heddle.support.span import Source, SourceSpan
@@ -30,6 +31,7 @@ class _Reader:
 
     def __init__(self, context: ScriptContext) -> None:
         self._source = context.source
+        self._metadata = {CONSTANTS: [as_constant(value) for value in context.constants or ()]}
 
     def signature(self, node: ast.FunctionDef) -> Type:
         func = self.parse(node)
@@ -37,18 +39,18 @@ class _Reader:
         return func.ty or FuncType(params, func.ret_ty or AnyType())
 
     def parse(self, node: ast.FunctionDef) -> Any:
-        text = ast.get_docstring(node, clean=False)
-        found = RelayParser(Source(self._source.name, text or "", node.lineno + 1)).expression()
+        source = Source(self._source.name, ast.get_docstring(node, clean=False) or "", node.lineno + 1)
+        found = RelayParser(source, metadata=self._metadata).expression()
         if not isinstance(found, Function):
-            span = SourceSpan(
-                self._source, node.lineno, node.col_offset + 1, node.lineno, node.col_offset + 4
-            )
+            line, start = node.lineno, node.col_offset + 1
+            span = SourceSpan(self._source, line, start, line, start + 3)
             raise ParseError(Q0202, "expected the text of a Relay function in a string", span=span)
         return found
 
 
-def _write(func: Function, name: str, _constants: list[Any]) -> TextBuilder:
-    text = astext(func, annotate=lambda expr: "").rstrip().replace("\n", "\n    ")
+def _write(func: Function, name: str, constants: list[Any]) -> TextBuilder:
+    shown = relay_script(func, version=True, show_meta=True, annotate=lambda _: "", constants=constants) or ""
+    text = shown.rstrip().replace("\n", "\n    ")
     out = TextBuilder()
     out.begin(func.span)
     out.lines(f'@{DECORATOR}\ndef {name}():\n    r"""\n    {text}\n    """')

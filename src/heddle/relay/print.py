@@ -38,7 +38,7 @@ from heddle.relay.nodes import (
 from heddle.relay.op import find
 from heddle.relay.parser import VERSION
 from heddle.relay.placement import Placement, Scope, is_leaf, with_own_recursions
-from heddle.relay.text_values import TextValues
+from heddle.relay.text_values import CONSTANTS, TextValues
 from heddle.relay.unify import instantiate
 from heddle.support.trampoline import Recursion, run
 
@@ -339,31 +339,37 @@ def pattern_text(pattern: Pattern) -> str:
     return RelayPrinter().pattern(pattern)
 
 
+_WRITERS: tuple[tuple[type, Callable[[RelayPrinter, Any], str]], ...] = (
+    (IRModule, RelayPrinter.module),
+    (TypeData, RelayPrinter.type_definition),
+    (Type, RelayPrinter.type),
+    (AnyDim, RelayPrinter.dim),
+    (Pattern, RelayPrinter.pattern),
+    (Clause, lambda printer, node: f"{pattern_text(node.lhs)} => {{ {printer.expression(node.rhs)} }}"),
+    (Expr, RelayPrinter.expression),
+)
+
+
 def relay_script(
     node: Node,
     version: bool = False,
     show_meta: bool = False,
     annotate: Annotate | None = None,
+    constants: list[Any] | None = None,
     **_options: Any,
 ) -> str | None:
-    """The text of a node of Relay programs; None for one that has none. With `version`, as a file has it."""
+    """The text of a node of Relay programs; None for one that has none. With `version`, as a file has it;
+    with `constants`, a function of a script, whose tensors come after those there.
+    """
     printer = RelayPrinter(annotate)
-    if isinstance(node, IRModule):
-        text = printer.module(node)
-    elif isinstance(node, TypeData):
-        text = printer.type_definition(node)
-    elif isinstance(node, Type):
-        text = printer.type(node)
-    elif isinstance(node, AnyDim):
-        text = printer.dim(node)
-    elif isinstance(node, Pattern):
-        text = pattern_text(node)
-    elif isinstance(node, Clause):
-        text = f"{pattern_text(node.lhs)} => {{ {printer.expression(node.rhs)} }}"
-    elif isinstance(node, Expr):
-        text = printer.expression(node)
-    else:
+    if constants is not None:
+        printer.meta[CONSTANTS] = [*constants]
+    write = next((write for kind, write in _WRITERS if isinstance(node, kind)), None)
+    if write is None:
         return None
+    text = write(printer, node)
+    if constants is not None:
+        constants += [constant.data for constant in printer.meta.pop(CONSTANTS)[len(constants) :]]
     if not version:
         return text
     if printer.fault is not None:

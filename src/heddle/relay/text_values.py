@@ -27,6 +27,7 @@ from heddle.support.span import Span
 
 _SUFFIXES = {"int16": "i16", "int32": "", "int64": "i64", "float16": "f16", "float32": "f", "float64": "f64"}
 _FLOAT_LIMIT = 3.4e38
+CONSTANTS = "relay.Constant"
 _OWN_KEYS = ("virtual_device", "attrs_type_key")
 
 
@@ -220,11 +221,9 @@ class TextValues:
     def constant(self, node: Constant) -> str:
         """A literal for a number, else a reference to metadata."""
         data, dtype = node.data, str(node.data.dtype)
-        if not tuple(data.shape) and (dtype in _SUFFIXES or dtype == "bool"):
-            text = self._scalar(np.asarray(data.numpy()), dtype)
-            if text is not None:
-                return text
-        return self.meta_ref("relay.Constant", node)
+        is_number = not tuple(data.shape) and (dtype in _SUFFIXES or dtype == "bool")
+        text = self._scalar(np.asarray(data.numpy()), dtype) if is_number else None
+        return self.meta_ref(CONSTANTS, node) if text is None else text
 
     @staticmethod
     def _scalar(array: Any, dtype: str) -> str | None:

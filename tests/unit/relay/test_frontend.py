@@ -18,7 +18,7 @@ from heddle.lower.relax_to_relay import _Maker
 from heddle.relay.op import op_names
 from heddle.script import from_source
 from heddle.script.printer import module_script
-from heddle.support.diagnostics import UsageError
+from heddle.support.diagnostics import ParseError, UsageError
 from tests.unit.relay.programs import floats, plain, program
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -420,3 +420,23 @@ def test_a_graph_function_calls_a_closure_of_relay(kind: str) -> None:
     np.testing.assert_allclose(
         relay.create_executor(kind, mod).evaluate()(x).numpy(), x + 2 * x.sum(), 1e-4, 1e-5
     )
+
+
+def test_a_script_holds_weights_once_for_all_its_functions() -> None:
+    """Those of Relay functions too: a script without them is short, and read with them it is the same."""
+    mod, weight = from_source(CALLED), relay.const(floats(64, 64))
+    x = relay.var("x", shape=(2, 64))
+    mod["other"] = relay.Function([x], relay.nn.dense(x, weight) + relay.nn.dense(x, weight))
+    mod["twin"] = relay.Function([x], relay.nn.dense(x, relay.const(floats(64, 64))))
+    mod = relay.transform.InferType()(mod)
+    short = mod.astext(show_meta_data=False)
+    assert len(short) < 4096
+    constants: list[Any] = []
+    assert module_script(mod, constants) == short and len(constants) == 2
+    for again in (from_source(short, constants=constants), from_source(mod.astext())):
+        read: list[Any] = []
+        assert module_script(again, read) == short
+        for mine, theirs in zip(read, constants, strict=True):
+            np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+    with pytest.raises(ParseError, match="Q0206"):
+        from_source(short)
