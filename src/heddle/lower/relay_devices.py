@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from heddle.graph.infer import infer, type_of
-from heddle.graph.normalize import Normalizer
 from heddle.graph.types import TensorType, VDevice
 from heddle.graph.vdevices import device_index, on_device, tensor_types, with_listed
 from heddle.graph.virtual_device import VirtualDevice, virtual_device
@@ -25,6 +24,7 @@ from heddle.ir.node import replace
 from heddle.ir.op import Op
 from heddle.ir.types import FuncType, TupleType, Type
 from heddle.lower.codes import L0307
+from heddle.lower.known_sizes import SizeLowering
 from heddle.lower.relay_plan_devices import DevicePlan, PlanDevices
 from heddle.relay.op import PARAM_DEVICES, RESULT_DEVICE
 from heddle.runtime.device import cpu
@@ -97,7 +97,7 @@ def leaf_on(leaf: Any, device: VDevice | None) -> Any:
     return leaf
 
 
-class DeviceLowering(Normalizer):
+class DeviceLowering(SizeLowering):
     """The part of a maker of functions that knows devices."""
 
     plan: DevicePlan | None

@@ -12,7 +12,8 @@ import numpy as np
 from heddle.frontend.codes import N0106, N0203, N0301
 from heddle.frontend.onnx.importing import Importing
 from heddle.frontend.onnx.proto import Node
-from heddle.frontend.onnx.values import Value, array_value, scalar, tensor_value, vector
+from heddle.frontend.onnx.values import Value, array_value, tensor_value
+from heddle.graph.contents import scalar, vector
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import const
 from heddle.graph.types import ShapeExpr, TensorType

@@ -27,16 +27,9 @@ from heddle.frontend.onnx.order import in_order
 from heddle.frontend.onnx.proto import LoadedModel, Node, tensor_array
 from heddle.frontend.onnx.registry import find_converter, find_symbolic, reason_against
 from heddle.frontend.onnx.scope import Finish, Parameters, RanksDiffer, Scope
-from heddle.frontend.onnx.values import (
-    Simplifier,
-    Value,
-    array_of_content,
-    array_value,
-    is_long,
-    tensor_value,
-    vector,
-)
+from heddle.frontend.onnx.values import Value, array_of_content, array_value, tensor_value
 from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.contents import Simplifier, is_long, size_tensor, vector
 from heddle.graph.infer import type_of
 from heddle.graph.op_builder import build_call, const
 from heddle.graph.types import ShapeExpr, ShapeType, TensorType
@@ -328,12 +321,7 @@ class GraphImporter:
         if DataType(value.dtype).is_float:
             pairs = [scaled_dim(item, value.dtype) for item in items]
             items, factors = [dim for dim, _ in pairs], [factor for _, factor in pairs]
-        if (
-            len(items) == 1
-        ):  # a kernel that fuses with what uses it, where a shape would be a value of the machine's
-            made = self.call("arange", items[0], items[0] + 1, 1, dtype="int64")
-        else:
-            made = self.call("shape_to_tensor", ShapeExpr(tuple(items)))
+        made: Expr = self.builder.emit(size_tensor(vector(items)))
         if value.dtype != "int64":
             made = self.call("astype", made, dtype=value.dtype)
         for op, numbers in scaling(factors) if factors is not None else ():

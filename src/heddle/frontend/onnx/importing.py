@@ -11,11 +11,9 @@ from onnx import GraphProto
 
 from heddle.frontend.onnx.proto import LoadedModel, Node
 from heddle.frontend.onnx.scope import Finish, Parameters, Scope
-from heddle.frontend.onnx.values import (
-    Simplifier,
-    Value,
-)
+from heddle.frontend.onnx.values import Value
 from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.contents import Simplifier
 from heddle.ir.expr import Expr
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar

@@ -9,29 +9,16 @@ made of it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
-from heddle.arith import Analyzer
 from heddle.frontend.onnx.proto import numpy_dtype
+from heddle.graph.contents import constant_elements, content_of_array
 from heddle.graph.infer import type_of
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Expr
-from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
 from heddle.support.frozen import frozen
-
-MAX_CONTENT = 256
-"""Constants with more elements are never taken for shapes."""
-
-MAX_DIM_NODES = 64
-"""A dimension with more nodes gets a name when the model runs: text of dimensions would double with each step
-of a chain `d = d / 7 + d`."""
-
-Content = np.ndarray
-"""An array of PrimExpr: int64 or bool, or float64 for scales on their way to a dimension."""
 
 
 @frozen
@@ -101,76 +88,7 @@ def sequence_value(items: tuple[Value, ...]) -> Value:
     return Value(items=items)
 
 
-# ---- arrays of scalar expressions
-
-
-def object_array(items: list[Any] | tuple[Any, ...], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
-    """An object array from elements in row-major order; numpy must not look into them."""
-    made = np.empty(len(items), dtype=object)
-    for index, item in enumerate(items):
-        made[index] = item
-    return made.reshape(shape)
-
-
-def vector(items: Any) -> np.ndarray[Any, Any]:
-    """A content of rank 1."""
-    values = list(items)
-    return object_array(values, (len(values),))
-
-
-def scalar(item: PrimExpr) -> np.ndarray[Any, Any]:
-    """A content of rank 0."""
-    return object_array([item], ())
-
-
-def content_of_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
-    """The content of a small constant of integers, bools or floats."""
-    if array.size > MAX_CONTENT or array.dtype.kind not in "iubf":
-        return None
-    dtype = {"b": "bool", "f": "float64"}.get(array.dtype.kind, "int64")
-    return object_array([constant(item, dtype) for item in array.reshape(-1).tolist()], array.shape)
-
-
-def is_long(expr: PrimExpr) -> bool:
-    """Whether an expression has more than MAX_DIM_NODES nodes as text."""
-    return next(islice(walk(expr), MAX_DIM_NODES, None), None) is not None
-
-
-def constant_elements(content: np.ndarray[Any, Any]) -> list[int | float] | None:
-    """The elements as Python numbers, where all are constants."""
-    items = list(content.reshape(-1))
-    if not all(isinstance(item, (IntImm, FloatImm)) for item in items):
-        return None
-    return [item.value for item in items]
-
-
 def array_of_content(content: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any] | None:
     """The content as a constant array of a dtype, where it is constant."""
     numbers = constant_elements(content)
     return None if numbers is None else np.asarray(numbers).astype(numpy_dtype(dtype)).reshape(content.shape)
-
-
-class Simplifier:
-    """Simplifies the elements of contents, and dimensions; it knows that symbolic dimensions are not
-    negative."""
-
-    def __init__(self) -> None:
-        self.analyzer = Analyzer()
-
-    def __call__(self, expr: PrimExpr) -> PrimExpr:
-        if isinstance(expr, (IntImm, FloatImm)) or expr.dtype.is_float:
-            return expr
-        made: PrimExpr = self.analyzer.simplify(expr)
-        return made
-
-    def content(self, content: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """A content with simple elements, of the same shape."""
-        return object_array([self(item) for item in content.reshape(-1)], content.shape)
-
-    def dims(self, dims: Any) -> tuple[PrimExpr, ...]:
-        """Sizes, each in its simple form."""
-        return tuple(self(dim) for dim in dims)
-
-    def equal(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether two sizes are the same whatever their variables are."""
-        return a is b or self.analyzer.can_prove_equal(a, b)

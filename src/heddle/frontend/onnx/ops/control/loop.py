@@ -34,7 +34,8 @@ from heddle.frontend.onnx.ops.control.turns import counted_turns
 from heddle.frontend.onnx.order import outer_names
 from heddle.frontend.onnx.proto import Node
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import Value, array_value, object_array, tensor_value
+from heddle.frontend.onnx.values import Value, array_value, tensor_value
+from heddle.graph.contents import object_array
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.op_builder import const

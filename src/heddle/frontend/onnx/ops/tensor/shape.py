@@ -11,7 +11,8 @@ from heddle.arith.broadcast import broadcast_dim, stretches_to
 from heddle.frontend.onnx.context import NodeContext, Result
 from heddle.frontend.onnx.ops.tensor.axes import known_axes, run_time_axes
 from heddle.frontend.onnx.registry import converts
-from heddle.frontend.onnx.values import Simplifier, content_value
+from heddle.frontend.onnx.values import content_value
+from heddle.graph.contents import Simplifier
 from heddle.graph.types import ShapeExpr, TensorType
 from heddle.ir.expr import Expr
 from heddle.prim import ops

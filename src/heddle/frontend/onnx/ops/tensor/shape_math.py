@@ -25,7 +25,8 @@ from heddle.frontend.onnx.float_dims import (
 )
 from heddle.frontend.onnx.proto import DTYPES
 from heddle.frontend.onnx.registry import symbolic
-from heddle.frontend.onnx.values import MAX_CONTENT, Value, is_long, object_array, vector
+from heddle.frontend.onnx.values import Value
+from heddle.graph.contents import MAX_CONTENT, is_long, object_array, vector
 from heddle.prim import ops
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType

@@ -19,7 +19,8 @@ from heddle.frontend.onnx.ops.tensor.axes import (
 from heddle.frontend.onnx.ops.tensor.rearrange import slice_of
 from heddle.frontend.onnx.ops.tensor.shape_math import result
 from heddle.frontend.onnx.registry import converts, symbolic
-from heddle.frontend.onnx.values import Value, content_value, vector
+from heddle.frontend.onnx.values import Value, content_value
+from heddle.graph.contents import vector
 from heddle.graph.types import ShapeExpr
 from heddle.ir.expr import Expr
 from heddle.prim import ops
