@@ -382,7 +382,7 @@ class Maker:
         """A local function that calls itself as often as a number says."""
         if kind.head in ("A", "fn") or self.rng.random() < 0.3:
             return None
-        loop, count, acc = self.name() + "l", f"%n{self.number}", f"%s{self.number}"
+        loop, count, acc = self.name() + "l", f"%n{self.number}", f"%acc{self.number}"
         inner = (*scope, (acc, kind))
         body = self.expr(kind, inner, depth - 1)
         after = f"{loop}({count} - 1, {body})"
