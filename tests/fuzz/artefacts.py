@@ -49,6 +49,11 @@ def _raise_out_of_time(*_: object) -> None:
     raise OutOfTime
 
 
+def _ring_after(seconds: float) -> None:
+    """Raise OutOfTime after so much processor time, and again: what is raised in a finalizer is lost."""
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
+
+
 class Fuzzer:
     """Mutates, loads and runs in this process. A mutation is its seed and number."""
 
@@ -106,7 +111,7 @@ class Fuzzer:
             self._call(rng, number, module)
 
     def _load(self, data: bytes, layout: Layout) -> Any:
-        signal.setitimer(signal.ITIMER_PROF, max(1.0, len(data) / 1e6) * SECONDS_PER_MEGABYTE)
+        _ring_after(max(1.0, len(data) / 1e6) * SECONDS_PER_MEGABYTE)
         try:
             return self.read(data, layout)
         finally:
@@ -119,7 +124,7 @@ class Fuzzer:
             self.count.calls["callee left out"] += 1
             return
         try:
-            signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_CALL)
+            _ring_after(SECONDS_PER_CALL)
             try:
                 vm = MACHINES[type(executable)](executable, cpu())
                 for row in executable.program.functions:
@@ -182,7 +187,7 @@ def fuzz(
     run: bool = False,
     first: int = 0,
     kind: type[Fuzzer] = Fuzzer,
-    seconds: float | None = None,
+    seconds: float | None = 60.0,
 ) -> Count:
     """Run mutations `first` up to `first + count` in `jobs` processes. One that takes more than `seconds` of
     processor time where no signal is heard is a fault."""

@@ -221,7 +221,7 @@ class Fuzzer:
 
     def one(self, number: int) -> None:
         judge = Judge(number)
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS, SECONDS)  # again: what a finalizer raises is lost
         try:
             found = judge.fault()
         except (Exception, OutOfTime):
