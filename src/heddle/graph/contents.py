@@ -6,6 +6,7 @@ program computes shapes with integer tensors; what takes a shape can use the con
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -43,6 +44,13 @@ def vector(items: Any) -> np.ndarray[Any, Any]:
 def scalar(item: PrimExpr) -> np.ndarray[Any, Any]:
     """A content of rank 0."""
     return object_array([item], ())
+
+
+def zipped(function: Callable[..., PrimExpr], contents: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """A scalar function over contents that broadcast. Raises: ValueError where they do not."""
+    shaped = np.broadcast_arrays(*contents)
+    rows = zip(*(content.reshape(-1) for content in shaped), strict=True)
+    return object_array([function(*row) for row in rows], shaped[0].shape)
 
 
 def content_of_array(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:

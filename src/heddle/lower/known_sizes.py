@@ -10,7 +10,7 @@ are those of any other program. Where somebody reads the tensor itself, it is ma
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import reduce
 from math import prod
 from typing import Any
@@ -26,6 +26,7 @@ from heddle.graph.contents import (
     object_array,
     size_tensor,
     vector,
+    zipped,
 )
 from heddle.graph.infer import type_of
 from heddle.graph.normalize import Normalizer
@@ -224,10 +225,10 @@ class SizeLowering(Normalizer):
             return _reduced(name, call, first)
         if name in _DIVISIONS:
             bounds = map(self._simplify.analyzer.const_int_bound, others[0].reshape(-1))
-            return _zipped(_DIVISIONS[name], known) if all(bound.min_value > 0 for bound in bounds) else None
+            return zipped(_DIVISIONS[name], known) if all(bound.min_value > 0 for bound in bounds) else None
         is_bool = [bool(content.size) and content.reshape(-1)[0].dtype.is_bool for content in known]
         wanted = [name in _LOGIC or (name == "where" and not place) for place in range(len(known))]
-        return _zipped(_ELEMENTWISE[name], known) if is_bool == wanted else None
+        return zipped(_ELEMENTWISE[name], known) if is_bool == wanted else None
 
     def _moved(self, call: Call) -> Content | None:
         """The content of a call that moves elements about, as its reference on numpy says."""
@@ -282,13 +283,6 @@ def _plain(arg: Expr) -> Any:
     values = arg.values if isinstance(arg, ShapeExpr) else arg.fields if isinstance(arg, Tuple) else None
     numbers = tuple(item.value for item in values or () if isinstance(item, IntImm))
     return numbers if values is not None and len(numbers) == len(values) else None
-
-
-def _zipped(function: Callable[..., PrimExpr], contents: Sequence[Content]) -> Content:
-    """A scalar function over contents that broadcast, as type inference has seen."""
-    shaped = np.broadcast_arrays(*contents)
-    rows = zip(*(content.reshape(-1) for content in shaped), strict=True)
-    return object_array([function(*row) for row in rows], shaped[0].shape)
 
 
 def _cast(content: Content, dtype: str) -> Content | None:

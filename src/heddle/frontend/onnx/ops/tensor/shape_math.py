@@ -26,7 +26,7 @@ from heddle.frontend.onnx.float_dims import (
 from heddle.frontend.onnx.proto import DTYPES
 from heddle.frontend.onnx.registry import symbolic
 from heddle.frontend.onnx.values import Value
-from heddle.graph.contents import MAX_CONTENT, is_long, object_array, vector
+from heddle.graph.contents import MAX_CONTENT, is_long, object_array, vector, zipped
 from heddle.prim import ops
 from heddle.prim.nodes import FloatImm, IntImm, PrimExpr, constant
 from heddle.runtime.dtype import DataType
@@ -62,19 +62,12 @@ def result(ctx: NodeContext, content: Array | None, dtype: str | None = None) ->
     return Value(content=made, dtype=kind)
 
 
-def _zip(function: Callable[..., PrimExpr], arrays: list[Array]) -> Array:
-    """A scalar function over arrays that broadcast."""
-    shaped = np.broadcast_arrays(*arrays)
-    rows = zip(*(array.reshape(-1) for array in shaped), strict=True)
-    return object_array([function(*row) for row in rows], shaped[0].shape)
-
-
 def _mapped(
     ctx: NodeContext, function: Callable[..., PrimExpr], arrays: list[Array], dtype: str | None = None
 ) -> Value | None:
     """A scalar function of contents; None where they do not broadcast, which the operator refuses."""
     try:
-        made = _zip(function, arrays)
+        made = zipped(function, arrays)
     except ValueError:
         return None
     return result(ctx, made, dtype)
@@ -88,7 +81,7 @@ def _arithmetic(ctx: NodeContext, function: Callable[[Any, Any], PrimExpr]) -> V
     if known is None or (ctx.opset < 7 and "axis" in ctx.node.attrs):
         return None
     try:
-        made = [reduce(lambda a, b: _zip(function, [a, b]), known)]
+        made = [reduce(lambda a, b: zipped(function, [a, b]), known)]
     except ValueError:
         return None
     return result(ctx, made[0])
@@ -203,7 +196,7 @@ def mod(ctx: NodeContext) -> Value | None:
 def negative(ctx: NodeContext) -> Value | None:
     """Neg of sizes."""
     known = contents(ctx)
-    return None if known is None or _is_float(ctx) else result(ctx, _zip(ops.negative, known))
+    return None if known is None or _is_float(ctx) else result(ctx, zipped(ops.negative, known))
 
 
 @symbolic("Floor", "Ceil")
@@ -290,7 +283,7 @@ def compare(ctx: NodeContext) -> Value | None:
 def logical_not(ctx: NodeContext) -> Value | None:
     """Not of conditions about sizes."""
     known = contents(ctx)
-    return None if known is None else result(ctx, _zip(ops.logical_not, known))
+    return None if known is None else result(ctx, zipped(ops.logical_not, known))
 
 
 @symbolic("And", "Or")
