@@ -25,6 +25,7 @@ from heddle.lower.name_sizes import NameSizes
 from heddle.lower.pack_weights import PackWeights
 from heddle.lower.place_kernels import PlaceKernels
 from heddle.lower.prove_indices import ProveIndices
+from heddle.lower.recursion.levels_of_trees import LevelsOfTrees
 from heddle.lower.recursion.loop_over_lists import LoopOverLists
 from heddle.lower.rewrite_dataflow_reshape import RewriteDataflowReshape
 from heddle.lower.share_kernels import ShareKernels
@@ -114,6 +115,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         CanonicalizeBindings(True),  # decompositions leave variables that only rename others
         ProveIndices(),  # indices that cannot be out of range are not checked
         LoopOverLists(),  # recursion over a list becomes a loop, with products of all elements at once
+        LevelsOfTrees(),  # recursion over a tree becomes a loop, with products of all nodes of a level
         FuseAttention(),  # attention keeps the scores of a few rows at a time, not of all
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one

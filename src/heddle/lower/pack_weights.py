@@ -5,7 +5,7 @@
 
 For each contraction that reads a parameter for which every caller passes a constant, the spatial axis that
 only the parameter uses is cut into blocks, which become the last dimension. The constants are rearranged at
-compile time.
+compile time. Where the loops for one row take two blocks at a time, there are an even number of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from heddle.tir.schedule.rules.convolution_tile import (
     find_convolution,
     weight_blocks,
 )
-from heddle.tir.schedule.rules.register_tile import Axes, choose_tile
+from heddle.tir.schedule.rules.register_tile import MOST_VECTORS, Axes, choose_tile, lanes_of
 from heddle.tir.schedule.rules.rule import extent_of, is_reduction
 from heddle.tir.schedule.tree import replace_stmt
 from heddle.tir.substitute import StmtSubstituter
@@ -85,20 +85,26 @@ class PackWeights(Pass):
 class _Packing:
     """Dimensions of parameter `position` are cut into blocks: `blocks` has (dimension, size), and the insides
     of blocks become the last dimensions in this order. The blocks of dimension `first`, which lie in vector
-    lanes, become the first dimension."""
+    lanes, become the first dimension; `in_pairs`: of which there are an even number."""
 
     position: int
     blocks: tuple[tuple[int, int], ...]
     first: int
+    in_pairs: bool = False
 
     def shape(self, shape: Sequence[PrimExpr]) -> tuple[PrimExpr, ...]:
         made = list(shape)
         for dim, block in self.blocks:
             size = shape[dim]
             assert isinstance(size, IntImm)
-            made[dim] = constant(-(-size.value // block), size.dtype)
+            made[dim] = constant(self._count(dim, size.value, block), size.dtype)
         sizes = [constant(block, shape[dim].dtype) for dim, block in self.blocks]
         return (*self._ordered(made), *sizes)
+
+    def _count(self, dim: int, size: int, block: int) -> int:
+        """How many blocks a dimension has."""
+        count = -(-size // block)
+        return count + count % 2 if self.in_pairs and dim == self.first else count
 
     def index(self, index: Sequence[PrimExpr], analyzer: Analyzer) -> tuple[PrimExpr, ...]:
         made = list(index)
@@ -116,7 +122,11 @@ class _Packing:
     def data(self, weights: Tensor) -> Tensor:
         """The weights rearranged, in memory that is written once: it is most of what a model has."""
         sizes, array = dict(self.blocks), weights.numpy()
-        fill = [(0, -size % sizes.get(dim, 1)) for dim, size in enumerate(array.shape)]
+        filled = [
+            self._count(dim, size, sizes[dim]) * sizes[dim] if dim in sizes else size
+            for dim, size in enumerate(array.shape)
+        ]
+        fill = [(0, new - size) for new, size in zip(filled, array.shape, strict=True)]
         if any(after for _, after in fill):
             array = np.pad(array, fill)
         shape: list[int] = []
@@ -216,8 +226,17 @@ def _plan(func: PrimFunc, block: SBlock, buffer: Buffer, position: int, target: 
             if columns is None:
                 return None
             beside = _side_by_side(block, own[0], data)
-            return _Packing(position, ((dim, columns), *beside), dim)
+            assert isinstance(size, IntImm)
+            in_pairs = size.value * MAX_FILL >= columns and _takes_pairs(columns, block, target)
+            return _Packing(position, ((dim, columns), *beside), dim, in_pairs)
     return None
+
+
+def _takes_pairs(columns: int, block: SBlock, target: Target) -> bool:
+    """Whether a tile of one row takes two panels of so many columns: then twice as many sums are under way,
+    and the processor foresees two streams of weights."""
+    most = MOST_VECTORS * lanes_of(block.writes[0].buffer.dtype, target)
+    return 2 * columns <= most
 
 
 def _columns_of_a_tile(

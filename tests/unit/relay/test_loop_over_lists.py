@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,7 @@ import heddle
 from heddle import relay
 from heddle.driver.pipeline import legalize_passes, optimize_passes
 from heddle.ir.module import IRModule
+from heddle.ir.transform import Pass
 from heddle.lower.recursion.loop_over_lists import LoopOverLists
 from heddle.runtime.data import ConstructorValue
 from heddle.support.diagnostics import Trap
@@ -38,15 +41,19 @@ def rows_of(
     return made
 
 
-def after_pass(mod: IRModule) -> IRModule:
-    """The program in normal form, behind the pass."""
+def after(mod: IRModule, last: type[Pass]) -> IRModule:
+    """The program in normal form, behind a pass."""
     target = Target("llvm")
     made = relay.to_relax(mod)
     for step in (*optimize_passes(target), *legalize_passes(target)):
         made = step(made)
-        if isinstance(step, LoopOverLists):
+        if isinstance(step, last):
             return made
     raise AssertionError("the pass is not in the pipeline")
+
+
+def after_pass(mod: IRModule) -> IRModule:
+    return after(mod, LoopOverLists)
 
 
 def loops(mod: IRModule) -> list[str]:
@@ -54,14 +61,18 @@ def loops(mod: IRModule) -> list[str]:
     return [var.name_hint for var in after_pass(mod).functions if var.name_hint.endswith("_loop")]
 
 
-def on_all(mod: IRModule, *args: Any, **params: Any) -> list[Any]:
-    """What every machine gives."""
-    found = []
+def machines(mod: IRModule) -> list[Callable[..., Any]]:
+    """`main` on every machine."""
+    made: list[Callable[..., Any]] = []
     for mode in ("compiled", "bytecode"):
-        vm = heddle.relax.VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())
-        found.append(plain(vm["main"](*args)))
+        made.append(heddle.relax.VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())["main"])
     own = relay.vm.VirtualMachine(relay.vm.compile(mod, target="llvm"), heddle.cpu())
-    return [*found, plain(own.invoke("main", *args))]
+    return [*made, partial(own.invoke, "main")]
+
+
+def on_all(mod: IRModule, *args: Any) -> list[Any]:
+    """What every machine gives."""
+    return [plain(main(*args)) for main in machines(mod)]
 
 
 LOOPS = {

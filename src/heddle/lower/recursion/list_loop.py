@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import VarBinding
-from heddle.graph.rewriter import is_call, loop_call
+from heddle.graph.rewriter import loop_call
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
-from heddle.ir.types import TupleType
 from heddle.ir.visitor import walk_distinct
 from heddle.lower.recursion.match_of_data import Clause, MatchOfData, Turn, match_of_data, names_in, turn_of
-from heddle.prim.checked_index import is_index_check
-from heddle.prim.nodes import IntImm
+from heddle.lower.recursion.rows import MOST_ROW_BYTES, fixed_bindings, fixed_bytes, flat_types
 from heddle.tir.nodes import PrimFunc
-
-MOST_ROW_BYTES = 1 << 16
-"""An element's tensors are copied: of larger ones the copy would take longer than a product gains."""
 
 
 @dataclass(slots=True)
@@ -69,27 +63,18 @@ def list_loop(mod: IRModule, var: GlobalVar, func: Any) -> ListLoop | None:
     calls = turn.calls_of(var) if turn is not None else []
     if turn is None or len(calls) != 1 or var in names_in(match.otherwise):
         return None
-    rest = _field_of(match, turn.values.get(_var(turn.leaf(calls[0].value.args[match.subject]))))  # type: ignore[attr-defined]
+    rest = match.place_of(turn.values.get(_var(turn.leaf(calls[0].value.args[match.subject]))))  # type: ignore[attr-defined]
     if rest is None:
         return None
     loop = ListLoop(var, match, steps[0], turn, calls[0], rest)
     if not (_classify(loop) and _takes_turn(mod, loop)):
         return None
-    _find_fixed(mod, loop)
+    loop.fixed = fixed_bindings(mod, loop.turn, loop.steady)
     return loop
 
 
 def _var(expr: Expr) -> Any:
     return expr if isinstance(expr, Var) else None
-
-
-def _field_of(match: MatchOfData, value: Expr | None) -> int | None:
-    """Which field of the matched value an expression reads."""
-    if not is_call(value, "relax.get_field"):
-        return None
-    assert isinstance(value, Call)
-    index = value.args[1]
-    return index.value if value.args[0] is match.param and isinstance(index, IntImm) else None
 
 
 def _classify(loop: ListLoop) -> bool:
@@ -118,22 +103,12 @@ def _count(value: Expr, var: Var) -> int:
     return sum(1 for node in walk_distinct(value) if node is var)
 
 
-def flat_types(ty: object) -> list[TensorType] | None:
-    """The tensors of a value of a type, those in tuples one by one; None where there is anything else."""
-    if isinstance(ty, TensorType):
-        return [ty] if ty.dims is not None and ty.dtype is not None else None
-    if not isinstance(ty, TupleType):
-        return None
-    parts = [flat_types(item) for item in ty.fields]
-    return None if None in parts else [ty for part in parts for ty in part or ()]
-
-
 def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
     """Whether a turn reads fields of fixed sizes and calls loop functions, and nothing else."""
     size_bytes = 0
     for binding in loop.turn.bindings:
         value = binding.value
-        place = _field_of(loop.match, value)
+        place = loop.match.place_of(value)
         if place == loop.rest:
             continue
         if place is not None:
@@ -149,36 +124,3 @@ def _takes_turn(mod: IRModule, loop: ListLoop) -> bool:
             return False
     loop.row_bytes = size_bytes
     return bool(loop.fields) and size_bytes <= MOST_ROW_BYTES
-
-
-def fixed_bytes(ty: TensorType) -> int | None:
-    """The bytes of a tensor; None where a size is not fixed, or elements have no bytes of their own."""
-    sizes = [dim.value for dim in ty.dims or () if isinstance(dim, IntImm)]
-    if ty.dims is None or len(sizes) != len(ty.dims) or ty.dtype is None:
-        return None
-    return prod(sizes) * ty.dtype.itemsize if ty.dtype.bits >= 8 or ty.dtype.is_bool else None
-
-
-def _find_fixed(mod: IRModule, loop: ListLoop) -> None:
-    """Note what depends on nothing that turns change."""
-    steady: set[Expr] = set(loop.steady)
-    for binding in loop.turn.bindings:
-        value, call = binding.value, loop_call(binding.value)
-        if isinstance(value, TupleGetItem) and loop.turn.leaf(value.tuple_value) in steady:
-            steady.add(binding.var)
-            loop.fixed.append(binding)
-        if call is None or not isinstance(type_of(binding.var), TensorType):
-            continue
-        leaves = [loop.turn.leaf(arg) for arg in call[1].fields]
-        if all(isinstance(leaf, Constant) or leaf in steady for leaf in leaves):
-            callee = callee_of(mod, call[0])
-            if not any(map(is_index_check, walk_distinct(callee))):  # of no elements, nothing fails
-                steady.add(binding.var)
-                loop.fixed.append(binding)
-
-
-def callee_of(mod: IRModule, var: GlobalVar) -> PrimFunc:
-    """The loop function of a name."""
-    func = mod[var]
-    assert isinstance(func, PrimFunc)
-    return func

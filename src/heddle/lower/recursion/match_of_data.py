@@ -54,6 +54,14 @@ class MatchOfData:
         """The parameter that is matched."""
         return self.func.params[self.subject]
 
+    def place_of(self, value: Expr | None) -> int | None:
+        """Which field of the matched value an expression reads; None for any other expression."""
+        if not is_call(value, "relax.get_field"):
+            return None
+        assert isinstance(value, Call)
+        index = value.args[1]
+        return index.value if value.args[0] is self.param and isinstance(index, IntImm) else None
+
 
 def match_of_data(func: Function) -> MatchOfData | None:
     """The match that a function is; None for any other function."""

@@ -10,41 +10,18 @@ A later loop reads what an earlier one computes as rows. Where no product gains 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
-from math import prod
 
 from heddle.graph.infer import type_of
 from heddle.graph.nodes import VarBinding
 from heddle.graph.rewriter import is_call, loop_call
-from heddle.graph.types import TensorType
 from heddle.ir.expr import Constant, Expr, Var
 from heddle.ir.module import IRModule
-from heddle.ir.types import Type
 from heddle.ir.visitor import walk_distinct
-from heddle.lower.recursion.batched import batched
-from heddle.lower.recursion.list_loop import ListLoop, callee_of, fixed_bytes
-from heddle.prim.nodes import IntImm, PrimExpr
-from heddle.prim.nodes import Var as PrimVar
-from heddle.support.frozen import frozen
-from heddle.tir.analysis.op_pattern import is_contraction
-from heddle.tir.nodes import BufferLoad, PrimFunc, SBlock
-
-MOST_KEPT_BYTES = 1 << 18
-"""Recursion keeps one of a value, a product of all elements as many as there are elements."""
-MOST_ROWS = 8
-"""A product of more rows reads its weights often enough by itself."""
-
-
-@frozen
-class Ahead:
-    """A call that is made for all elements at once, by the loop function `func`. `gains`: it is a product
-    that takes less time so."""
-
-    binding: VarBinding
-    func: PrimFunc
-    gains: bool
+from heddle.lower.recursion.list_loop import ListLoop
+from heddle.lower.recursion.rows import RowsCall, is_small, rows_call
 
 
 @dataclass(slots=True)
@@ -57,7 +34,7 @@ class Stage:
 
     carried: list[int]
     bindings: list[VarBinding] = field(default_factory=list)
-    ahead: list[Ahead] = field(default_factory=list)
+    ahead: list[RowsCall] = field(default_factory=list)
     collected: list[Var] = field(default_factory=list)
     reads: Collection[Var] = ()
     """The variables that its turns read, from wherever they come."""
@@ -167,11 +144,11 @@ def _groups(loop: ListLoop) -> list[list[int]]:
     return groups
 
 
-def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]) -> list[Ahead]:
+def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[Expr]) -> list[RowsCall]:
     """The calls that depend on rows and on what stays the same alone."""
     steady: set[Expr] = {*loop.steady, *(binding.var for binding in loop.fixed)}
     many: set[Expr] = set(rows)
-    found: list[Ahead] = []
+    found: list[RowsCall] = []
     for binding in bindings:
         call = loop_call(binding.value)
         if call is None or not is_small(type_of(binding.var)):
@@ -179,46 +156,8 @@ def _ahead(mod: IRModule, loop: ListLoop, bindings: list[VarBinding], rows: set[
         leaves = [loop.turn.leaf(arg) for arg in call[1].fields]
         if not all(isinstance(leaf, Constant) or leaf in steady or leaf in many for leaf in leaves):
             continue
-        flags, callee = [leaf in many for leaf in leaves], callee_of(mod, call[0])
-        gains = gains_ahead(callee, flags) if any(flags) else None
-        func = batched(callee, [*flags, True]) if gains is not None else None
-        if gains is not None and func is not None:
+        made = rows_call(mod, binding, [leaf in many for leaf in leaves])
+        if made is not None:
             many.add(binding.var)
-            found.append(Ahead(binding, func, gains))
+            found.append(made)
     return found
-
-
-def is_small(ty: Type) -> bool:
-    """Whether a value may be kept for every element."""
-    size_bytes = fixed_bytes(ty) if isinstance(ty, TensorType) else None
-    return size_bytes is not None and size_bytes <= MOST_KEPT_BYTES
-
-
-def gains_ahead(callee: PrimFunc, many: Sequence[bool]) -> bool | None:
-    """Whether a loop function takes less time for all elements at once: a product of few rows with weights
-    that all elements share, which are then read once. None where it may take more: products and sums over
-    windows, products without shared weights, and those of many rows. `many` says which operands elements have
-    of their own.
-    """
-    shared = {buffer for buffer, own in zip(callee.buffers, many, strict=False) if not own}
-    gains = False
-    for block in (
-        node for node in walk_distinct(callee) if isinstance(node, SBlock) and node.init is not None
-    ):
-        loads = [node for node in walk_distinct(block.body) if isinstance(node, BufferLoad)]
-        if not all(_is_plain(index) for load in loads for index in load.indices):
-            return None
-        if not is_contraction(block):
-            continue
-        weights = [load for load in loads if load.buffer in shared]
-        theirs = {index for load in weights for index in load.indices if isinstance(index, PrimVar)}
-        rows = [axis.dom.extent for axis in block.iter_vars if axis.var not in theirs]
-        sizes = [size.value if isinstance(size, IntImm) else MOST_ROWS + 1 for size in rows]
-        if not weights or prod(sizes) > MOST_ROWS:
-            return None
-        gains = True
-    return gains
-
-
-def _is_plain(index: PrimExpr) -> bool:
-    return isinstance(index, (PrimVar, IntImm))

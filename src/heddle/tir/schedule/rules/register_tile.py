@@ -8,8 +8,9 @@ use.
 from __future__ import annotations
 
 from heddle.ir.visitor import walk
-from heddle.prim.nodes import FloorMod, IntImm, Mul, PrimExpr, Var, is_const_int
+from heddle.prim.nodes import FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Var, is_const_int
 from heddle.prim.substitute import free_vars
+from heddle.runtime.dtype import DataType
 from heddle.support.frozen import frozen
 from heddle.target import Target
 from heddle.tir.dot_product import packed_depth
@@ -108,12 +109,21 @@ def _lane_axis(index: PrimExpr, spatial: list[Var]) -> tuple[Var, int | None] | 
     return None
 
 
+MOST_VECTORS = 4
+"""The most vectors that a tile is wide."""
+
+
+def lanes_of(dtype: DataType, target: Target) -> int:
+    """How many elements a vector of the target has."""
+    return max(1, target.vector_width_bits // dtype.bits)
+
+
 def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = None) -> Tile | None:
     """The register tile: as many accumulators as registers allow, with little padding. `height`: its rows."""
     dtype = block.writes[0].buffer.dtype
     if dtype.bits < 8 or not (dtype.is_float or dtype.is_int):
         return None
-    lanes = max(1, target.vector_width_bits // dtype.bits)
+    lanes = lanes_of(dtype, target)
     registers = 32 if target.vector_width_bits >= 512 else 16
     extents = {axis.var: extent_of(axis.dom.extent) for axis in block.iter_vars}
     columns = extents[axes.n] if axes.packed is None else axes.packed
@@ -126,15 +136,25 @@ def choose_tile(block: SBlock, axes: Axes, target: Target, height: int | None = 
         fits = [height]
     elif not plain_rows:
         fits = [h for h in fits if rows is not None and rows % h == 0]
+    held = extents[axes.n] if axes.packed is None else _columns_held(block, axes) or extents[axes.n]
     best: tuple[float, Tile] | None = None
-    for vectors in (1, 2, 3, 4):
-        if axes.packed is not None and not _fits_panels(vectors * lanes, axes.packed, extents[axes.n]):
+    for vectors in range(1, MOST_VECTORS + 1):
+        if axes.packed is not None and not _fits_panels(vectors * lanes, axes.packed, held):
             continue
         for tall in (h for h in fits if h * vectors + vectors + 2 <= registers):
             score = _score(tall, vectors, lanes, rows, vectors * lanes if axes.packed else columns)
             if best is None or score > best[0]:
                 best = score, Tile(tall, vectors, lanes)
     return best[1] if best is not None else None
+
+
+def _columns_held(block: SBlock, axes: Axes) -> int | None:
+    """How many columns packed weights hold: those of whole panels, the last of which may be filled up."""
+    _, weights = operands(block, axes)
+    for index, size in zip(weights.indices, weights.buffer.shape, strict=True):
+        if isinstance(index, FloorDiv) and index.a is axes.n and isinstance(size, IntImm):
+            return size.value * (axes.packed or 1)
+    return None
 
 
 def _fits_panels(columns: int, packed: int, size: int | None) -> bool:
