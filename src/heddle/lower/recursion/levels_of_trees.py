@@ -107,10 +107,8 @@ class _Maker(RecursionWriter):
         for kind in tree.kinds:
             self._ahead(kind)
         (count,) = tensor_type(kinds).dims or ()
-        results: list[Expr] = [
-            self.emit_te(no_results, count, ty, name_hint="results", primfunc_name_hint="results")
-            for ty in tree.results
-        ]
+        room = self.emit_te(no_results, count, tree.results, name_hint="room", primfunc_name_hint="room")
+        results = self.leaves(room)
         bottom = const(np.asarray(0), "int64")
         for k, kind in tree.leaves:
             start, size = self._part(starts, bottom, k) if not kind.fields else (bottom, self._size(kind))

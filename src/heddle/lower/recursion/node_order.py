@@ -164,10 +164,15 @@ def _nest(b: StmtBuilder, shape: Sequence[PrimExpr]) -> Iterator[tuple[PrimExpr,
         yield tuple(loops.enter_context(b.loop(f"k{axis}", size)) for axis, size in enumerate(shape))
 
 
-def no_results(count: PrimExpr, ty: TensorType) -> te.Tensor:
-    """Room for the results of `count` nodes."""
+def no_results(count: PrimExpr, types: Sequence[TensorType]) -> list[te.Tensor]:
+    """Room for the results of `count` nodes. One function gives all of it: two equal calls may become one,
+    and what is written in place must not be one tensor."""
+    return [_zeros((count, *(ty.dims or ())), ty) for ty in types]
+
+
+def _zeros(shape: Sequence[PrimExpr], ty: TensorType) -> te.Tensor:
     zero = constant(0, ty.dtype)
-    made: te.Tensor = te.compute((count, *(ty.dims or ())), lambda *_: zero, name="results")
+    made: te.Tensor = te.compute(shape, lambda *_: zero, name="results")
     return made
 
 
