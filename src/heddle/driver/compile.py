@@ -176,7 +176,7 @@ def build_for(
     mod = in_relax(mod)
     if params:
         mod = BindParams("main", params)(mod)
-    default = default_pipeline(chosen, precision)
+    default = default_pipeline(chosen, precision, exec_mode)
     if precision != "fp32" and relax_pipeline != "default":
         raise OptionError(
             D0103,

@@ -107,7 +107,7 @@ def precision_passes(precision: str) -> tuple[Pass, ...]:
     )
 
 
-def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
+def _legalize_for_cpu(target: Target, exec_mode: str) -> tuple[Pass, ...]:
     return (
         RealizeVDevice(),  # hints about devices become copies
         LegalizeOps(record_operators=True),  # each operator becomes a loop function
@@ -115,7 +115,7 @@ def _legalize_for_cpu(target: Target) -> tuple[Pass, ...]:
         CanonicalizeBindings(True),  # decompositions leave variables that only rename others
         ProveIndices(),  # indices that cannot be out of range are not checked
         LoopOverLists(),  # recursion over a list becomes a loop, with products of all elements at once
-        LevelsOfTrees(),  # recursion over a tree becomes a loop, with products of all nodes of a level
+        LevelsOfTrees(exec_mode),  # recursion over a tree becomes a loop, with products of whole levels
         FuseAttention(),  # attention keeps the scores of a few rows at a time, not of all
         FuseOps(record_boundaries=True),  # loop functions that can share a loop nest are grouped
         FuseTIR(),  # and each group becomes one
@@ -156,7 +156,7 @@ class GraphPasses:
     """The parts of a pipeline: see `optimize_passes`, `legalize_passes`, `finalize_passes`."""
 
     optimize: Callable[[Target, str], tuple[Pass, ...]]
-    legalize: Callable[[Target], tuple[Pass, ...]]
+    legalize: Callable[[Target, str], tuple[Pass, ...]]
     finalize: Callable[[Target], tuple[Pass, ...]]
 
 
@@ -171,9 +171,10 @@ def optimize_passes(target: Target, precision: str = "fp32") -> tuple[Pass, ...]
     return PIPELINES[backend_of(target).pipeline].optimize(target, precision)
 
 
-def legalize_passes(target: Target) -> tuple[Pass, ...]:
-    """Return the passes that lower operators to loop functions, fuse them and schedule them."""
-    return PIPELINES[backend_of(target).pipeline].legalize(target)
+def legalize_passes(target: Target, exec_mode: str = "compiled") -> tuple[Pass, ...]:
+    """Return the passes that lower operators to loop functions, fuse them and schedule them. `exec_mode`:
+    whether graph functions are to be "compiled", or stay "bytecode", of which each step takes longer."""
+    return PIPELINES[backend_of(target).pipeline].legalize(target, exec_mode)
 
 
 def finalize_passes(target: Target) -> tuple[Pass, ...]:
@@ -204,14 +205,15 @@ def quick_pipeline(target: Target) -> Sequential:
     rules = ApplyDefaultSchedule(target, backend_of(target).plain_rules, own_loops=False)
     passes = [
         rules if isinstance(step, ApplyDefaultSchedule) else step
-        for step in (*optimize_passes(target), *legalize_passes(target), *finalize_passes(target))
+        for step in (*optimize_passes(target), *legalize_passes(target, "bytecode"), *finalize_passes(target))
         if not isinstance(step, _TAKES_TIME)
     ]
     return Sequential(passes, "quick")
 
 
-def default_pipeline(target: Target, precision: str = "fp32") -> Sequential:
-    """Return the pipeline that `compile` runs on a graph module. `precision` is one of PRECISIONS. Raises:
-    OptionError D0103."""
-    passes = (*optimize_passes(target, precision), *legalize_passes(target), *finalize_passes(target))
+def default_pipeline(target: Target, precision: str = "fp32", exec_mode: str = "compiled") -> Sequential:
+    """Return the pipeline that `compile` runs on a graph module. `precision` is one of PRECISIONS,
+    `exec_mode` as for `legalize_passes`. Raises: OptionError D0103."""
+    legalize = legalize_passes(target, exec_mode)
+    passes = (*optimize_passes(target, precision), *legalize, *finalize_passes(target))
     return Sequential(passes, "default")

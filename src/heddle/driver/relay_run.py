@@ -153,7 +153,7 @@ def _for_machine(model: ModelFile, options: CompileOptions, function: str | None
     _, graph = _imported(model, "vm", function, options)
     imported, target = time.perf_counter(), as_target(options.target)
     with PassContext(instruments=options.instruments, disabled_pass=options.disabled_passes):
-        made: Any = executable_of(graph, default_pipeline(target, options.precision), target)
+        made: Any = executable_of(graph, default_pipeline(target, options.precision, "bytecode"), target)
     phases = {"import": imported - start, "compile": time.perf_counter() - imported}
     return Compiled(made, phases, str(target), exec_mode="bytecode", trust=options.trust)
 

@@ -14,6 +14,7 @@ from heddle.driver.compile import function_signature, kernel_modules
 from heddle.driver.pipeline import OptionError, default_pipeline, optimize_passes
 from heddle.driver.signature import METADATA_PREFIX
 from heddle.driver.targets import as_target
+from heddle.ir.bound_function import with_bound_function
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, Sequential
@@ -53,7 +54,7 @@ def compile(
 def compile_functions(mod: IRModule, names: Sequence[str], target: Any = None) -> Executable:
     """Compile functions of a Relay module, with what they call. Raises: as `compile`."""
     chosen = one_target(target)
-    return executable_of(to_relax(mod, names), default_pipeline(chosen), chosen)
+    return executable_of(to_relax(mod, names), default_pipeline(chosen, exec_mode="bytecode"), chosen)
 
 
 def executable_of(graph: IRModule, pipeline: Pass, target: Target) -> Executable:
@@ -141,7 +142,7 @@ def with_params(mod: IRModule, params: Mapping[str, Tensor]) -> IRModule:
     if not params:
         return mod
     main = mod.get_global_var("main")
-    return mod.with_functions({**mod.functions, main: bind_params_by_name(mod[main], params)})
+    return with_bound_function(mod, main, bind_params_by_name(mod[main], params))
 
 
 def one_target(target: Any = None, target_host: Any = None) -> Target:
@@ -159,7 +160,7 @@ def one_target(target: Any = None, target_host: Any = None) -> Target:
 
 def _lowered(graph: IRModule, target: Target) -> IRModule:
     load_operators()
-    return default_pipeline(target)(graph)
+    return default_pipeline(target, exec_mode="bytecode")(graph)
 
 
 def _executable(graph: IRModule, lowered: IRModule, target: Target) -> Executable:

@@ -60,7 +60,8 @@ def find_stage(case: Case, progress: Callable[[str], None]) -> Stage:
     """The first stage behind which the outputs of a case that fails are wrong."""
     load_operators()
     target = case.setup.target
-    steps = [*optimize_passes(target, case.setup.precision), *legalize_passes(target)]
+    setup = case.setup
+    steps = [*optimize_passes(target, setup.precision), *legalize_passes(target, setup.exec_mode)]
     forms = [in_relax(case.mod)]
     for step in steps:
         try:

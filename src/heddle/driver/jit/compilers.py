@@ -46,5 +46,5 @@ def full_program(graph: IRModule, setup: Setup, function: str, sizes: Mapping[st
     if sizes:
         graph = bind_sizes(graph, function, sizes)
     if setup.machine == "relay":
-        return executable_of(graph, default_pipeline(target, setup.precision), target)
+        return executable_of(graph, default_pipeline(target, setup.precision, "bytecode"), target)
     return build_for(graph, target, exec_mode=setup.exec_mode, precision=setup.precision)

@@ -36,6 +36,7 @@ from heddle.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.op import Op
+from heddle.ir.pass_options import option
 from heddle.ir.transform import Pass, PassContext
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.lower.normal_form import graph_functions
@@ -50,7 +51,7 @@ from heddle.lower.recursion.node_order import (
     rows_of_level,
     rows_written,
 )
-from heddle.lower.recursion.tree_recursion import NodeKind, TreeRecursion, tree_recursion
+from heddle.lower.recursion.tree_recursion import FEWEST_SHARED_BYTES, NodeKind, TreeRecursion, tree_recursion
 from heddle.lower.recursion.writer import (
     RecursionWriter,
     core_call,
@@ -67,16 +68,26 @@ from heddle.prim.substitute import free_vars, substitute
 from heddle.relax.transform.convert_to_dataflow import ConvertToDataflow
 from heddle.relax.transform.dead_code_elimination import DeadCodeElimination
 from heddle.runtime.dtype import DataType
+from heddle.support.frozen import frozen
 from heddle.support.span import at
 
 _NUMBER = TensorType((), DataType("int64"))
 
 
+@frozen(slots=False)
 class LevelsOfTrees(Pass):
-    """Requires: loop functions (LegalizeOps). A function keeps its name and type."""
+    """`exec_mode`: how graph functions will run, "compiled" or as "bytecode", to which the order of nodes
+    costs more.
+
+    Requires: loop functions (LegalizeOps). A function keeps its name and type.
+    """
+
+    exec_mode: str = option("compiled", one_of=tuple(FEWEST_SHARED_BYTES))
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        found = [tree for var, func in graph_functions(mod) if (tree := tree_recursion(mod, var, func))]
+        least = FEWEST_SHARED_BYTES[self.exec_mode]
+        trees = (tree_recursion(mod, var, func) for var, func in graph_functions(mod))
+        found = [tree for tree in trees if tree is not None and tree.shared_bytes >= least]
         if not found:
             return mod
         maker = _Maker(mod)

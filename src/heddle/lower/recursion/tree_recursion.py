@@ -20,14 +20,13 @@ from heddle.lower.recursion.rows import (
     fixed_bindings,
     fixed_bytes,
     flat_types,
-    is_small,
     rows_call,
 )
 from heddle.tir.nodes import PrimFunc
 
-FEWEST_SHARED_BYTES = 1 << 17
-"""The weights of products that are worth levels: to order nodes takes half a microsecond each, and so does it
-to read some 32 KiB of weights once more."""
+FEWEST_SHARED_BYTES = {"compiled": 1 << 18, "bytecode": 1 << 22}
+"""The weights of products that are worth levels. To order nodes takes half a microsecond each where programs
+are compiled, and 70 as bytecode; so does it to read some 32 KiB or 3 MiB of weights once more."""
 
 
 @dataclass(slots=True)
@@ -83,6 +82,11 @@ class TreeRecursion:
     """What happens to values that no clause takes."""
 
     @property
+    def shared_bytes(self) -> int:
+        """The bytes of weights that products read once for many nodes."""
+        return sum(map(_shared_bytes, self.kinds))
+
+    @property
     def reads(self) -> dict[Var, None]:
         """The variables that are read level by level."""
         return {var: None for _, kind in self.inner for var in kind.reads}
@@ -98,8 +102,19 @@ class TreeRecursion:
         return [(k, kind) for k, kind in enumerate(self.kinds) if kind.children]
 
 
+def _shared_bytes(kind: NodeKind) -> int:
+    """The bytes of weights that the products of a kind of nodes read once for many."""
+    total = 0
+    for item in (*kind.ahead, *kind.by_level):
+        call = loop_call(item.binding.value) if item.gains else None
+        if call is not None:
+            types = [type_of(arg) for arg, many in zip(call[1].fields, item.many, strict=True) if not many]
+            total += sum(fixed_bytes(ty) or 0 for ty in types if isinstance(ty, TensorType))
+    return total
+
+
 def tree_recursion(mod: IRModule, var: GlobalVar, func: object) -> TreeRecursion | None:
-    """The recursion over trees that a function is; None for any other, and where it would not gain."""
+    """The recursion over trees that a function is; None for any other."""
     match = match_of_data(func) if isinstance(func, Function) and func.is_pure else None
     results = flat_types(match.func.ret_ty) if match is not None else None
     error = _error(match.otherwise) if match is not None else None
@@ -115,19 +130,7 @@ def tree_recursion(mod: IRModule, var: GlobalVar, func: object) -> TreeRecursion
             return None
         kinds.append(kind)
     is_tree = any(len(kind.children) > 1 for kind in kinds)
-    gains = sum(map(_shared_bytes, kinds)) >= FEWEST_SHARED_BYTES
-    return TreeRecursion(var, match, kinds, results or [], error) if is_tree and gains else None
-
-
-def _shared_bytes(kind: NodeKind) -> int:
-    """The bytes of weights that products read once for many nodes."""
-    total = 0
-    for item in (*kind.ahead, *kind.by_level):
-        call = loop_call(item.binding.value) if item.gains else None
-        if call is not None:
-            types = [type_of(arg) for arg, many in zip(call[1].fields, item.many, strict=True) if not many]
-            total += sum(fixed_bytes(ty) or 0 for ty in types if isinstance(ty, TensorType))
-    return total
+    return TreeRecursion(var, match, kinds, results or [], error) if is_tree else None
 
 
 def _error(body: SeqExpr) -> Call | None:
@@ -162,6 +165,8 @@ def _find_children(kind: NodeKind, var: GlobalVar, match: MatchOfData) -> bool:
     for binding in turn.calls_of(var):
         assert isinstance(binding.value, Call)
         args = [turn.leaf(arg) for arg in binding.value.args]
+        if len(args) != len(match.func.params):
+            return False
         subject = args[match.subject]
         place = match.place_of(turn.values.get(subject)) if isinstance(subject, Var) else None
         same = all(
@@ -204,7 +209,7 @@ def _takes(mod: IRModule, kind: NodeKind, binding: VarBinding, steady: set[Expr]
                 kind.below.add(binding.var)
         return isinstance(value, (Var, Constant, Tuple, TupleGetItem))
     assert isinstance(value, Call)
-    if not isinstance(mod[call[0]], PrimFunc) or len(value.args) > 2 or not is_small(type_of(binding.var)):
+    if not isinstance(mod[call[0]], PrimFunc) or len(value.args) > 2 or not _is_row(type_of(binding.var)):
         return False
     leaves = [kind.turn.leaf(arg) for arg in call[1].fields]
     many = [kind.is_many(leaf) for leaf in leaves]
@@ -219,6 +224,12 @@ def _takes(mod: IRModule, kind: NodeKind, binding: VarBinding, steady: set[Expr]
     (kind.below if is_below else kind.own).add(binding.var)
     (kind.by_level if is_below else kind.ahead).append(made)
     return True
+
+
+def _is_row(ty: Type) -> bool:
+    """Whether a value is a tensor that may be kept for each node."""
+    size = fixed_bytes(ty) if isinstance(ty, TensorType) else None
+    return size is not None and size <= MOST_ROW_BYTES
 
 
 def _flat(turn: Turn, value: Expr, ty: Type) -> Iterator[Expr]:

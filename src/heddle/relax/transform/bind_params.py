@@ -3,7 +3,8 @@
     def main(x: R.Tensor((n, 4)), w: R.Tensor((4, m))):           def main(x: R.Tensor((n, 4))):
         return R.matmul(x, w)                               →         return R.matmul(x, metadata[0])
 
-The shape of a value determines the symbolic dimensions of its parameter.
+The shape of a value determines the symbolic dimensions of its parameter. Calls of the function in the module,
+its own among them, call a private copy that has all parameters.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from heddle.graph.binding import bind_params
+from heddle.ir.bound_function import with_bound_function
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
 from heddle.support.frozen import frozen
@@ -29,5 +31,4 @@ class BindParams(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         var = mod.get_global_var(self.func_name)
-        bound = bind_params(mod[var], self.params)
-        return mod if bound is mod[var] else mod.with_functions(mod.functions.with_item(var, bound))
+        return with_bound_function(mod, var, bind_params(mod[var], self.params))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from heddle.ir.bound_function import with_bound_function
 from heddle.ir.module import IRModule
 from heddle.relay.executor import bind_params_by_name
 from heddle.relay.quantize.config import current_qconfig
@@ -23,9 +24,8 @@ from heddle.relay.typed import infer_module
 def prerequisite_optimize(mod: IRModule, params: Mapping[str, Any] | None = None) -> IRModule:
     """The module with its parameters bound, normalisations as arithmetic and constants folded."""
     if params:
-        mod = mod.with_functions(
-            {**mod.functions, mod.get_global_var("main"): bind_params_by_name(mod["main"], params)}
-        )
+        main = mod.get_global_var("main")
+        mod = with_bound_function(mod, main, bind_params_by_name(mod[main], params))
     for step in (SimplifyInference(), FoldConstant(), CanonicalizeOps(), FoldConstant()):
         mod = step.transform(infer_module(mod), None)  # type: ignore[arg-type]
     return mod
