@@ -18,17 +18,16 @@ def with_bound_function(mod: IRModule, var: GlobalVar, bound: BaseFunc) -> IRMod
     """The module with `bound` in the place of a function, of which some parameters are known. What calls the
     function gives it all of them, and calls a private copy under another name."""
     old = mod[var]
-    if bound is old or not any(node == var for func in mod.functions.values() for node in _names_in(func)):
-        return mod if bound is old else mod.with_functions(mod.functions.with_item(var, bound))
+    if bound is old:
+        return mod
+    nodes = walk_distinct(*mod.functions.values())
+    if not any(isinstance(node, GlobalVar) and node == var for node in nodes):
+        return mod.with_functions(mod.functions.with_item(var, bound))
     copy: GlobalVar = replace(var, name_hint=mod.names().fresh(var.name_hint))
 
     def change(before: Node, after: Any) -> Any:
-        return copy if before == var else after
+        return copy if isinstance(before, GlobalVar) and before == var else after
 
     table = {name: rebuild(bound if name == var else func, change) for name, func in mod.functions.items()}
     table[copy] = rebuild(old.without_attr("global_symbol"), change)
     return mod.with_functions(table)
-
-
-def _names_in(func: BaseFunc) -> list[GlobalVar]:
-    return [node for node in walk_distinct(func) if isinstance(node, GlobalVar)]

@@ -10,6 +10,7 @@ from heddle.ir.node import Map
 from heddle.prim.nodes import PrimExpr, Var, constant, is_const_int
 from heddle.prim.ops import cast, floordiv, floormod
 from heddle.runtime.dtype import DataType
+from heddle.tir.builder import StmtBuilder
 from heddle.tir.grain import GRAIN, grain_of
 from heddle.tir.nodes import (
     AllocBuffer,
@@ -68,6 +69,14 @@ class Cell:
     def declare(self) -> Stmt:
         """Return the statement that allocates the variable."""
         return AllocBuffer(self.buffer)
+
+    @classmethod
+    def zero(cls, builder: StmtBuilder, name: str, dtype: str = "int64") -> Cell:
+        """Return a variable that is declared where the builder is, and 0."""
+        cell = cls(name, dtype)
+        builder.emit(cell.declare())
+        builder.emit(cell.set(constant(0, dtype)))
+        return cell
 
     def get(self) -> PrimExpr:
         """Return the value."""

@@ -69,18 +69,12 @@ class _Suppression:
             self.waiting = b.alloc("waiting", (size,), "int64", "workspace")
             names = _COLUMNS if self.groups is None else (*_COLUMNS, "group")
             self.columns = [b.alloc(name, (size,), "float32", "workspace") for name in names]
-            self.num_waiting, self.num_chosen = self._cell("num_waiting"), self._cell("num_chosen")
-            self.hits, self.compared = self._cell("hits", "int32"), self._cell("compared")
-            self.hole, self.first = self._cell("hole"), self._cell("first")
+            self.num_waiting, self.num_chosen = Cell.zero(b, "num_waiting"), Cell.zero(b, "num_chosen")
+            self.hits, self.compared = Cell.zero(b, "hits", "int32"), Cell.zero(b, "compared")
+            self.hole, self.first = Cell.zero(b, "hole"), Cell.zero(b, "first")
             self._gather(size)
             self._choose()
         return b.func("nms_boxes", ()).body
-
-    def _cell(self, name: str, dtype: str = "int64") -> Cell:
-        cell = Cell(name, dtype)
-        self.b.emit(cell.declare())
-        self.b.emit(cell.set(constant(0, dtype)))
-        return cell
 
     def _score(self, box: PrimExpr) -> PrimExpr:
         score: PrimExpr = self.scores[self.batch, self.kind, box]

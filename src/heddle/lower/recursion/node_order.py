@@ -6,8 +6,7 @@ is 0, of any other 1 more than the highest of its children. Nodes of one kind an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from heddle import te
@@ -70,7 +69,7 @@ class _Order:
         """The level of each node, from those on the stack: the last ones are its children."""
         b, (count,) = self.b, self.kinds.shape
         stack = b.alloc("stack", (count,), "int64", "workspace")
-        height, level = self._cell("height"), self._cell("level")
+        height, level = Cell.zero(b, "height"), Cell.zero(b, "level")
         with b.loop("node", count) as node:
             b.emit(level.set(constant(0, "int64")))
             for kind, most in enumerate(self.num_children):
@@ -89,7 +88,7 @@ class _Order:
 
     def _fill_tables(self, levels: Buffer, parts: Buffer, follow: Buffer) -> None:
         b, (count,) = self.b, self.kinds.shape
-        found = [self._cell(f"found_{kind}") for kind in range(len(self.tables))]
+        found = [Cell.zero(b, f"found_{kind}") for kind in range(len(self.tables))]
         with b.loop("node", count) as node:
             for kind, (table, most) in enumerate(zip(self.tables, self.num_children, strict=True)):
                 with b.when(equal(self.kinds[node], kind)):
@@ -101,12 +100,6 @@ class _Order:
                     b.emit(found[kind].set(found[kind].get() + 1))
                     for k in range(most):
                         b.store(table, (CHILDREN + k, at), parts[k, node])
-
-    def _cell(self, name: str) -> Cell:
-        cell = Cell(name)
-        self.b.emit(cell.declare())
-        self.b.emit(cell.set(constant(0, "int64")))
-        return cell
 
 
 def level_start(starts: te.Tensor, level: te.Tensor, kind: int) -> Any:
@@ -152,16 +145,13 @@ def rows_written(results: Sequence[TensorType], many: Sequence[bool]) -> PrimFun
     with b.loop("row", count) as row:
         node = b.let("node", table[OWN, start[()] + row])
         for target, source, own in zip(kept, new, many, strict=True):
-            with _nest(b, target.shape[1:]) as at:
-                b.store(target, (node, *at), source[(row, *at) if own else at])
+            b.emit(_row_copied(target, node, source, (row,) if own else ()))
     return b.func("rows_written", (*kept, *new, table, start, count))
 
 
-@contextmanager
-def _nest(b: StmtBuilder, shape: Sequence[PrimExpr]) -> Iterator[tuple[PrimExpr, ...]]:
-    """Loops over a shape."""
-    with ExitStack() as loops:
-        yield tuple(loops.enter_context(b.loop(f"k{axis}", size)) for axis, size in enumerate(shape))
+def _row_copied(target: Buffer, node: PrimExpr, source: Buffer, row: tuple[PrimExpr, ...]) -> Stmt:
+    """Copy a row of a buffer, or all of it, to row `node` of another."""
+    return nest("k", target.shape[1:], lambda at: store(target, source[(*row, *at)], (node, *at)))
 
 
 def no_results(count: PrimExpr, types: Sequence[TensorType]) -> list[te.Tensor]:

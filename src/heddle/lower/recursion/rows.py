@@ -48,10 +48,10 @@ def fixed_bytes(ty: TensorType) -> int | None:
     return prod(sizes) * ty.dtype.itemsize if ty.dtype.bits >= 8 or ty.dtype.is_bool else None
 
 
-def is_small(ty: Type) -> bool:
-    """Whether a value may be kept for every element."""
+def is_small(ty: Type, most_bytes: int = MOST_KEPT_BYTES) -> bool:
+    """Whether a value may be kept for every element: a tensor of a fixed size, and of so many bytes."""
     size_bytes = fixed_bytes(ty) if isinstance(ty, TensorType) else None
-    return size_bytes is not None and size_bytes <= MOST_KEPT_BYTES
+    return size_bytes is not None and size_bytes <= most_bytes
 
 
 @frozen

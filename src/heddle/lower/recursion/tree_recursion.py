@@ -20,6 +20,7 @@ from heddle.lower.recursion.rows import (
     fixed_bindings,
     fixed_bytes,
     flat_types,
+    is_small,
     rows_call,
 )
 from heddle.tir.nodes import PrimFunc
@@ -209,7 +210,11 @@ def _takes(mod: IRModule, kind: NodeKind, binding: VarBinding, steady: set[Expr]
                 kind.below.add(binding.var)
         return isinstance(value, (Var, Constant, Tuple, TupleGetItem))
     assert isinstance(value, Call)
-    if not isinstance(mod[call[0]], PrimFunc) or len(value.args) > 2 or not _is_row(type_of(binding.var)):
+    if (
+        not isinstance(mod[call[0]], PrimFunc)
+        or len(value.args) > 2
+        or not is_small(type_of(binding.var), MOST_ROW_BYTES)
+    ):
         return False
     leaves = [kind.turn.leaf(arg) for arg in call[1].fields]
     many = [kind.is_many(leaf) for leaf in leaves]
@@ -224,12 +229,6 @@ def _takes(mod: IRModule, kind: NodeKind, binding: VarBinding, steady: set[Expr]
     (kind.below if is_below else kind.own).add(binding.var)
     (kind.by_level if is_below else kind.ahead).append(made)
     return True
-
-
-def _is_row(ty: Type) -> bool:
-    """Whether a value is a tensor that may be kept for each node."""
-    size = fixed_bytes(ty) if isinstance(ty, TensorType) else None
-    return size is not None and size <= MOST_ROW_BYTES
 
 
 def _flat(turn: Turn, value: Expr, ty: Type) -> Iterator[Expr]:
