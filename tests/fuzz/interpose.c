@@ -1,13 +1,15 @@
 /* A library to be preloaded (LD_PRELOAD): counts calls of the C library and lets the n-th one go wrong.
  *
  * Nothing is counted until `faults_arm(calls, number, action, error)`: `calls` is a mask of the kinds below,
- * `number` counts from 1. `faults_seen` tells how many calls there were
- * until `faults_disarm`. Files other than ordinary ones
- * are left alone, and so are calls that one of these functions makes itself. For glibc on Linux.
+ * `number` counts from 1. `faults_seen` tells how many calls there were until `faults_disarm`, and
+ * `faults_went_through` whether a function was among those that asked for the memory that was refused last.
+ * Files other than ordinary ones are left alone, and so are calls that one of these functions makes itself.
+ * For glibc on Linux.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <execinfo.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -156,10 +158,24 @@ static int asker(void *address) {
   return (*slot & 3) * 8;
 }
 
+static void *callers[8]; /* of the request that was refused last, the innermost first */
+static int num_callers;
+
+int faults_went_through(const char *name) {
+  Dl_info found;
+  for (int at = 0; at < num_callers; at++)
+    if (dladdr(callers[at], &found) && found.dli_sname && !strcmp(found.dli_sname, name)) return 1;
+  return 0;
+}
+
 static int no_memory(void *address) {
   if (!(armed_calls & (PYTHON | NATIVE)) || inside) return 0;
   int who = asker(address);
-  return who && strike(who) < 0;
+  if (!who || strike(who) >= 0) return 0;
+  inside = 1;
+  num_callers = backtrace(callers, sizeof callers / sizeof *callers);
+  inside = 0;
+  return 1;
 }
 #define GUARD if (no_memory(__builtin_return_address(0))) { errno = ENOMEM; return NULL; }
 

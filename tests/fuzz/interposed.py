@@ -109,6 +109,10 @@ class Interposer:
     def seen(self) -> int:
         return int(self._library.faults_seen())
 
+    def went_through(self, function: str) -> bool:
+        """Whether a function, by its name in a library, was asking for memory that was refused last."""
+        return bool(self._library.faults_went_through(function.encode()))
+
     def count(self, calls: Calls, act: Callable[[], object]) -> int:
         """How many calls an action makes."""
         self.met(Fault(calls, Action.FAIL), -1, act)

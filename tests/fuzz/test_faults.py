@@ -23,9 +23,11 @@ def test_files_survive_faults_of_the_system(sample: str) -> None:
 
 
 SCARCE = {
+    "views": ("view-python",),
     "python": ("--most", "6", "import-python", "link-python", "run-compiled-python", "run-bytecode-python"),
     "native": ("--most", "20", "run-compiled-native"),
     "recursion": ("--most", "6", "run-recursive-compiled-native", "run-recursive-relay-native"),
+    "recursion in python": ("--most", "100", "run-recursive-compiled-python", "run-recursive-relay-python"),
 }
 
 

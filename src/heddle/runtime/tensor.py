@@ -131,10 +131,15 @@ class Tensor:
         shape: tuple[int, ...] = layout.shape
         steps = layout.strides
         if dtype.lanes > 1:
-            steps = (*(s * dtype.lanes for s in steps), 1) if steps is not None else None
+            steps = None if steps is None else (*_scaled(steps, dtype.lanes), 1)
             shape = (*shape, dtype.lanes)
-        strides = None if steps is None else tuple(s * width for s in steps)
-        return np.asarray(_Memory(self, f"|V{width}", shape, strides, self.is_readonly)).view(element)
+        strides = None if steps is None else _scaled(steps, width)
+        memory = _Memory(self, f"|V{width}", shape, strides, self.is_readonly)
+        try:
+            return np.asarray(memory).view(element)
+        except MemoryError:
+            memory.let_go()
+            raise
 
     asnumpy = numpy
 
@@ -342,6 +347,15 @@ class _Memory:
             "strides": strides,
             "data": (owner.address, is_readonly),
         }
+
+    def let_go(self) -> None:
+        """Drop the tensor. Where numpy (2.4.6) gets no memory for a view, it may lose count of this object,
+        which then lives on."""
+        del self._tensor
+
+
+def _scaled(steps: tuple[int, ...], factor: int) -> tuple[int, ...]:
+    return tuple(step * factor for step in steps)
 
 
 _type_words: dict[DataType, int] = {}
