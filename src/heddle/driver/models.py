@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
+from heddle.driver.dialects import in_relax
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
 from heddle.support.frozen import frozen
@@ -184,10 +185,8 @@ def import_model(
         load_operators()
         return from_onnx(str(model.path), shape_dict=shapes)
     if model.suffix == ".relay":
-        from heddle.lower.relay_to_relax import to_relax  # a compiled file is loaded without the compiler
-
         mod = relay_module(model)
-        return trusted_module(to_relax(mod, _entries(mod)), model.name, trust)
+        return trusted_module(in_relax(mod, _entries(mod)), model.name, trust)
 
     text = _script_text(model.name, lambda: open_file(model.path))
     return import_script(Source(str(model.path), text), model.name, model.path.parent, trust)

@@ -1,6 +1,6 @@
 """The passes over Relay programs that TVM's `relay.build` runs in front of its code generators, for
-`relay.optimize`. `relay.build` needs none of them here: what it compiles is optimised in the shared normal
-form."""
+`relay.optimize`. `relay.build` needs none of them here but those that ask users' hooks (`relay_hooks`): what
+it compiles is optimised in the shared normal form."""
 
 from __future__ import annotations
 

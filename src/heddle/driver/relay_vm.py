@@ -11,6 +11,7 @@ from typing import Any
 
 from heddle.driver.codes import D0103
 from heddle.driver.compile import function_signature, kernel_modules
+from heddle.driver.dialects import in_relax
 from heddle.driver.pipeline import OptionError, default_pipeline, optimize_passes
 from heddle.driver.signature import METADATA_PREFIX
 from heddle.driver.targets import as_target
@@ -20,7 +21,6 @@ from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, Sequential
 from heddle.lower.codegen_vm import emit_functions
 from heddle.lower.kernel_forms import kernel_forms
-from heddle.lower.relay_to_relax import to_relax
 from heddle.ops.load import load as load_operators
 from heddle.relay.executor import bind_params_by_name
 from heddle.runtime.tensor import Tensor, tensor
@@ -54,7 +54,7 @@ def compile(
 def compile_functions(mod: IRModule, names: Sequence[str], target: Any = None) -> Executable:
     """Compile functions of a Relay module, with what they call. Raises: as `compile`."""
     chosen = one_target(target)
-    return executable_of(to_relax(mod, names), default_pipeline(chosen, exec_mode="bytecode"), chosen)
+    return executable_of(in_relax(mod, names), default_pipeline(chosen, exec_mode="bytecode"), chosen)
 
 
 def executable_of(graph: IRModule, pipeline: Pass, target: Target) -> Executable:
@@ -94,7 +94,7 @@ class VMCompiler:
         """
         self.set_params(params or {})
         load_operators()
-        self._graph = to_relax(self._bound(mod))
+        self._graph = in_relax(self._bound(mod))
         passes = optimize_passes(one_target(target, target_host))
         return Sequential(passes, "optimize")(self._graph), self.get_params()
 
@@ -102,7 +102,7 @@ class VMCompiler:
         """Lower a module or a function to the form for code generation. Raises: as `compile`."""
         self._target = one_target(target, target_host)
         load_operators()
-        self._graph = to_relax(self._bound(mod))
+        self._graph = in_relax(self._bound(mod))
         self._lowered = _lowered(self._graph, self._target)
 
     def codegen(self) -> None:
@@ -146,12 +146,12 @@ def with_params(mod: IRModule, params: Mapping[str, Tensor]) -> IRModule:
 
 
 def one_target(target: Any = None, target_host: Any = None) -> Target:
-    """The target that arguments mean; of a map, its one value. Raises: OptionError D0103; H01.. for a
+    """The target that arguments mean; of a list or map, its one value. Raises: OptionError D0103; H01.. for a
     malformed one."""
-    if isinstance(target, Mapping):
+    if isinstance(target, (Mapping, list, tuple)):
         if len(target) != 1:
             raise OptionError(D0103, f"expected one target, got {len(target)}")
-        target = next(iter(target.values()))
+        (target,) = target.values() if isinstance(target, Mapping) else target
     chosen = as_target(target)
     if target_host is not None and as_target(target_host).kind.name != chosen.kind.name:
         raise OptionError(D0103, f"the host is {chosen}'s, and target_host is {target_host}")

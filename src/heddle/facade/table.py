@@ -380,7 +380,7 @@ EXPORTS: dict[str, dict[str, str]] = {
         "heddle.runtime.native.library": "set_num_threads",
         "heddle.runtime.shape": "Array Map Shape ShapeTuple=Shape",
         "heddle.runtime.storage": "Allocator Storage allocator_for clear_allocators",
-        "heddle.runtime.tensor": "Tensor empty from_dlpack tensor",
+        "heddle.runtime.tensor": "NDArray=Tensor Tensor array=tensor empty from_dlpack tensor",
         "heddle.runtime.timing": "BenchmarkResult",
         "heddle.runtime.variants": "Variant VariantsModule variants_in",
     },

@@ -21,12 +21,13 @@ from heddle.graph.normalize import Normalizer
 from heddle.graph.op_builder import const
 from heddle.graph.types import TensorType
 from heddle.ir.attrs import Attrs
+from heddle.ir.codes import I0403
 from heddle.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from heddle.ir.op_def import OpDef, Without, op_def
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import IntImm
-from heddle.support.diagnostics import IRTypeError
+from heddle.support.diagnostics import IRTypeError, UsageError
 from heddle.support.frozen import frozen
 
 Cotangent = Any
@@ -355,7 +356,12 @@ class _Way:
             record = op_def(value.op)
             assert record is not None
             args = [self._value(arg) for arg in value.args]
-            return self._words.call(record.name, args, dict(value.attrs.items()))
+            try:
+                return self._words.call(record.name, args, dict(value.attrs.items()))
+            except UsageError as error:
+                if error.code != I0403.name:
+                    raise
+                _refuse(record.name, "the dialect has no operator that is computed again as it is")
         return self._value(value)  # type: ignore[no-any-return]
 
     def _value(self, expr: Expr) -> Any:

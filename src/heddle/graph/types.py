@@ -155,6 +155,10 @@ def dim(value: Any) -> PrimExpr:
             f"expected a dimension, got the string {value!r}",
             help='a symbolic size is a variable: n = tir.Var("n", "int64"); scripts and R.Tensor take names',
         )
+    if value is None:
+        raise IRTypeError(
+            R0101, "a dimension must be an integer, got None", help="a free one is relay.Any(), or a variable"
+        )
     if isinstance(value, Real) and not isinstance(value, Integral):
         raise IRTypeError(R0101, f"a dimension must be an integer, got {value}")
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:

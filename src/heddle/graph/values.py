@@ -19,7 +19,8 @@ from heddle.ir.types import PrimType, TupleType, Type
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
-from heddle.support.diagnostics import HeddleError, TrapIndexError, TrapValueError, VerifyError
+from heddle.runtime.codes import U0601
+from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, TrapValueError, VerifyError
 from heddle.support.span import Span
 
 Dims = dict[PrimVar, int]
@@ -98,7 +99,7 @@ def apply_operator(record: OpDef, attrs: Attrs, values: Sequence[Any], span: Spa
     """What an operator gives, by its reference.
 
     Raises: VerifyError R0602 where it has none; TrapValueError R0601 where sizes do not fit, TrapIndexError
-    R0601 where an index is out of range.
+    R0601 where an index is out of range; Trap U0601 where there is no memory for the result.
     """
     if isinstance(record.reference, Without):
         raise VerifyError(
@@ -112,6 +113,8 @@ def apply_operator(record: OpDef, attrs: Attrs, values: Sequence[Any], span: Spa
         raise TrapValueError(R0601, f"{record.name}: {error}", span=span) from error
     except IndexError as error:
         raise TrapIndexError(R0601, f"{record.name}: {error}", span=span) from error
+    except MemoryError as error:
+        raise Trap(U0601, f"{record.name}: {error}", span=span) from error
 
 
 def call_with_outputs(

@@ -112,8 +112,9 @@ I0505 = declare_code(
 I0506 = declare_code(
     "I0506",
     "a user's pass failed",
-    "A pass that is not Heddle's own (`module_pass`, or a class of yours) raised an exception, which is the "
-    "cause of this error, or returned something that is no module, or a module that does not verify.",
+    "A pass that is not Heddle's own (`module_pass`, or a class of yours), or a hook that a pass calls, "
+    "raised an exception, which is the cause of this error, or returned something of another kind, or a "
+    "module that does not verify.",
 )
 I0508 = declare_code(
     "I0508",

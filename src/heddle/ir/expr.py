@@ -304,6 +304,11 @@ class Function(BaseFunc):
         return self.ret_ty
 
     def __post_init__(self) -> None:
+        if isinstance(self.params, Node):
+            found = type(self.params).__name__
+            raise UsageError(
+                I0312, f"Function: field 'params' is a list of Var, got a {found}", help="as in [x]"
+            )
         self.set_derived("params", tuple(self.params))
         self.set_derived("type_params", tuple(self.type_params or ()))
         if not isinstance(self.attrs, Attrs):

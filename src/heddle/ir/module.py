@@ -10,7 +10,6 @@ from heddle.ir.codes import I0301, I0302, I0305, I0306, I0308, I0312, I0509
 from heddle.ir.expr import BaseFunc, Expr, Function, GlobalVar
 from heddle.ir.node import EMPTY_MAP, Map, Node, added, node, replace
 from heddle.ir.type_data import Constructor, GlobalTypeVar, TypeData
-from heddle.ir.types import Type
 from heddle.ir.variables import free_type_vars, free_vars
 from heddle.support.diagnostics import MissingNameError, UsageError, did_you_mean
 from heddle.support.names import NameSupply
@@ -121,7 +120,14 @@ class IRModule(Node):
         return self.functions.get(name if isinstance(name, GlobalVar) else GlobalVar(name))
 
     def __setitem__(self, name: str | GlobalVar | GlobalTypeVar, func: BaseFunc | TypeData) -> None:
-        if isinstance(func, Type):
+        if not isinstance(func, (BaseFunc, TypeData)):
+            key = getattr(name, "name_hint", name)
+            raise UsageError(
+                I0312,
+                f"item {key!r}: expected a function or a type definition, got {type(func).__name__}",
+                help="IRModule.from_expr makes a function of an expression",
+            )
+        if isinstance(func, TypeData):
             header = GlobalTypeVar(name) if isinstance(name, str) else GlobalTypeVar(name.name_hint)
             self.set_derived("type_definitions", self.type_definitions.with_item(header, func))
             return

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 from heddle.ir.codes import I0501, I0502, I0506
-from heddle.ir.expr import GlobalVar
+from heddle.ir.expr import BaseFunc, GlobalVar
 from heddle.ir.json_codec import save_json
 from heddle.ir.module import IRModule, checked_module
 from heddle.ir.nesting import refusing_deep_nesting
 from heddle.ir.pass_options import Bounds, ConfigKey, check_options, check_value
+from heddle.ir.users_code import is_from_users_code, places_of
 from heddle.support.diagnostics import HeddleError, InternalError, UsageError, did_you_mean
 from heddle.support.files import write_bytes
 from heddle.support.frozen import frozen
@@ -240,6 +241,8 @@ def map_functions(
     table = {}
     for var, func in mod.functions.items():
         table[var] = function(var, func) if dialects is None or func.dialect in dialects else func
+        if not isinstance(table[var], BaseFunc):
+            raise TypeError(f"it gave a {type(table[var]).__name__} for @{var.name_hint}, and no function")
         changed = changed or table[var] is not func
     return mod.with_functions(table) if changed else mod
 
@@ -250,7 +253,8 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
 
     Raises: InternalError I0501 if one of Heddle's passes raises anything but a HeddleError; the message names
     a bundle with the program before the pass and the traceback. UsageError I0506 if a user's pass does, or
-    does not return a module; I0509 if `mod` is not a module; I0510 if it nests too deeply.
+    code of the user's that a pass calls, or if it does not return a module; I0509 if `mod` is not a module;
+    I0510 if it nests too deeply.
     """
     checked_module(mod, f"pass {step.info.name}")
     info = replace(step.info, is_ours=step.is_ours)
@@ -269,10 +273,12 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     except (HeddleError, KeyboardInterrupt, MemoryError):
         raise
     except Exception as error:  # the one place where a bug of a pass becomes a report that can be acted on
-        if not step.is_ours:
-            place = _place_of(error)
+        if not step.is_ours or is_from_users_code(error):
+            what = "your code in pass" if step.is_ours else "your pass"
             raise UsageError(
-                I0506, f"your pass {info.name!r} failed: {type(error).__name__}: {error}", notes=(place,)
+                I0506,
+                f"{what} {info.name!r} failed: {type(error).__name__}: {error}",
+                notes=places_of(error),
             ) from error
         raise InternalError(
             I0501,
@@ -288,15 +294,6 @@ def run_pass(step: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     for instrument in instruments:
         instrument.run_after_pass(result, info)
     return result
-
-
-def _place_of(error: Exception) -> str:
-    """Where in the user's code an exception came from, or went into ours."""
-    frames = traceback.extract_tb(error.__traceback__)
-    root = os.path.dirname(os.path.dirname(__file__)) + os.sep
-    own = [frame for frame in frames if not frame.filename.startswith(root)]
-    found = (own or frames)[-1]
-    return f"at {found.filename}:{found.lineno} in {found.name}"
 
 
 def _write_bundle(name: str, mod: IRModule) -> str:

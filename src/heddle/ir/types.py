@@ -6,16 +6,25 @@ from typing import Any, ClassVar
 
 from heddle.ir.codes import I0311
 from heddle.ir.node import Node, added, added_definitions, defines_sizes, derived, label, node
+from heddle.ir.structural import structural_equal, structural_hash
 from heddle.runtime.dtype import DataType
 from heddle.support.diagnostics import IRTypeError
 from heddle.support.limits import current_limits, exceeded
 
 
 class Type(Node):
-    """The base of all types."""
+    """The base of all types. `==` is structural equality; `same_as` asks for one object."""
 
     __slots__ = ()
     is_type: ClassVar[bool] = True
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or self.identity:
+            return self is other
+        return isinstance(other, Type) and structural_equal(self, other)
+
+    def __hash__(self) -> int:
+        return id(self) >> 4 if self.identity else structural_hash(self)
 
 
 def type_given(value: Any) -> Type:

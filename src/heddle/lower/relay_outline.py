@@ -21,6 +21,7 @@ from heddle.graph.infer import function_type, type_of
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr, VarBinding
 from heddle.graph.rewriter import BindingRewriter, is_call
 from heddle.graph.types import ShapeType, TensorType
+from heddle.ir.call_graph import reachable
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -45,18 +46,12 @@ def kept_functions(mod: IRModule) -> set[GlobalVar]:
     """The functions that stay graphs: those that take or give what Relay has no values for, and what they
     call."""
     graphs: dict[GlobalVar, Any] = dict(graph_functions(mod))
-    todo = [
+    without_words = [
         var
         for var, func in graphs.items()
         if not all(speaks(type_of(param)) for param in func.params) or not speaks(func.ret_ty)
     ]
-    kept: set[GlobalVar] = set()
-    while todo:
-        var = todo.pop()
-        if var not in kept and var in graphs:
-            kept.add(var)
-            todo += [node for node in walk_distinct(graphs[var]) if isinstance(node, GlobalVar)]
-    return kept
+    return reachable(graphs, without_words)
 
 
 def with_parts_outlined(

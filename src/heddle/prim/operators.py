@@ -1,7 +1,8 @@
 """Python's operators on scalar expressions. They call the functions of `prim.ops`, which fold constants.
 
-`==` builds a lazy comparison. Its truth value in Python is object identity, so expressions can be dictionary
-keys. Where an expression is expected, it becomes an `EQ` node.
+`==` builds a lazy comparison. Its truth value in Python is whether both sides are one object, or constants of
+the same value, so expressions can be dictionary keys. Where an expression is expected, it becomes an `EQ`
+node.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {}
 
 
 class EqualOp:
-    """`a == b` (or `a != b`) not yet used: a bool by identity, an expression on demand."""
+    """`a == b` (or `a != b`) not yet used: a bool as the module's text says, an expression on demand."""
 
     __slots__ = ("a", "b", "negated")
 
@@ -25,7 +26,7 @@ class EqualOp:
         self.a, self.b, self.negated = a, b, negated
 
     def __bool__(self) -> bool:
-        return (self.a is self.b) is not self.negated
+        return (self.a is self.b or _are_equal_constants(self.a, self.b)) is not self.negated
 
     def asexpr(self) -> Any:
         """The comparison as an expression."""
@@ -48,6 +49,11 @@ class EqualOp:
 
     def __hash__(self) -> int:
         return id(self)
+
+
+def _are_equal_constants(a: Any, b: Any) -> bool:
+    a, b = (getattr(side, "value", None) if isinstance(side, Operators) else side for side in (a, b))
+    return isinstance(a, (int, float)) and isinstance(b, (int, float)) and a == b
 
 
 class Operators:

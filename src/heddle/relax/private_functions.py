@@ -24,7 +24,8 @@ def changeable_functions(mod: IRModule) -> dict[GlobalVar, Function]:
             if isinstance(node, Call):  # whose callee may be an argument as well
                 used = [*node.args, *(child for child in used if child is not node.op)]
             for value in used:
-                private.pop(value, None)
+                if isinstance(value, GlobalVar):
+                    private.pop(value, None)
     return private
 
 

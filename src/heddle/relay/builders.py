@@ -210,9 +210,9 @@ def bind(expr: Node, binds: Mapping[Any, Any]) -> Any:
     """The expression with variables, of values or of types, replaced. A parameter of the outermost function
     that is replaced is none any more; variables that come in with the replacements become parameters.
 
-    Raises: UsageError Q0101 for what is no mapping.
+    Raises: UsageError Q0101 for what is no mapping of variables.
     """
-    if not isinstance(binds, Mapping):
+    if not isinstance(binds, Mapping) or not all(isinstance(key, Node) for key in binds):
         raise UsageError(Q0101, f"expected what stands for variables by variable, got {type(binds).__name__}")
     if not isinstance(expr, ir.Function):
         return replace_vars(expr, binds)

@@ -14,10 +14,12 @@ from itertools import chain
 from typing import Any
 
 from heddle.ir import visitor
+from heddle.ir.attrs import Attrs
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
-from heddle.ir.node import map_children, replace
+from heddle.ir.node import children, map_children, replace
 from heddle.ir.op import Op
 from heddle.ir.type_data import Constructor
+from heddle.ir.types import Type
 from heddle.ir.variables import bound_vars, free_vars
 from heddle.relay.nodes import Clause, Let, Match, Pattern, RefCreate, RefRead, RefWrite
 
@@ -59,6 +61,17 @@ def operands(expr: Any) -> list[Any]:
 def post_order(root: Any, below: Callable[[Any], Iterable[Any]] = operands) -> list[Any]:
     """Each distinct expression at or below, operands before what uses them, to any depth of nesting."""
     return visitor.post_order(root, below)
+
+
+def post_order_visit(expr: Any, fvisit: Callable[[Any], None]) -> None:
+    """Call `fvisit` once for each distinct expression at or below, parameters and operands first."""
+
+    def below(node: Any) -> list[Any]:
+        return [child for child in children(node) if not isinstance(child, (Attrs, Type))]
+
+    for each in visitor.post_order(expr, below):
+        if isinstance(each, Expr):
+            fvisit(each)
 
 
 def with_own_recursions(root: Any) -> Any:

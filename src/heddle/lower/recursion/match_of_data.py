@@ -11,14 +11,12 @@ def f(xs: R.Any, h):
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from heddle.graph.nodes import Binding, SeqExpr, VarBinding
 from heddle.graph.rewriter import is_call, loop_call
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Tuple, TupleGetItem, Var
 from heddle.ir.node import replace
-from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import IntImm
 from heddle.support.frozen import frozen
 
@@ -145,8 +143,3 @@ def turn_of(clause: Clause) -> Turn | None:
             return None
         made.append(binding)
     return Turn(made, {binding.var: binding.value for binding in made}, clause.body.body)
-
-
-def names_in(expr: Expr) -> Iterator[GlobalVar]:
-    """The functions of the module that an expression names."""
-    return (node for node in walk_distinct(expr) if isinstance(node, GlobalVar))

@@ -9,11 +9,12 @@ from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr, VarBinding
 from heddle.graph.rewriter import is_call, loop_call
 from heddle.graph.types import TensorType
+from heddle.ir.call_graph import names_in
 from heddle.ir.expr import Call, Constant, Expr, Function, GlobalVar, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
-from heddle.lower.recursion.match_of_data import Clause, MatchOfData, Turn, match_of_data, names_in, turn_of
+from heddle.lower.recursion.match_of_data import Clause, MatchOfData, Turn, match_of_data, turn_of
 from heddle.lower.recursion.rows import (
     MOST_ROW_BYTES,
     RowsCall,

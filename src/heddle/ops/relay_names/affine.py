@@ -28,6 +28,15 @@ class Affine:
     zero: Expr
     axis: int = -1
 
+    def __post_init__(self) -> None:
+        _require_whole(self.zero)
+
+
+def _require_whole(zero: Any) -> None:
+    dtype = tensor_type(zero).dtype
+    if dtype is not None and not dtype.is_int:
+        raise IRTypeError(R0204, f"a zero point is a whole number, got {dtype}")
+
 
 # ---- parts
 
@@ -66,7 +75,8 @@ def is_zero(zero: Any) -> bool:
 
 
 def difference(data: Any, zero: Any, axis: int, dtype: str) -> Any:
-    """data - zero in a dtype."""
+    """data - zero in a dtype. Raises: IRTypeError R0204 for a zero point that is no whole number."""
+    _require_whole(zero)
     value = cast(data, dtype)
     return value if is_zero(zero) else call_op("subtract", value, along(cast(zero, dtype), data, axis))
 

@@ -7,13 +7,13 @@ return z                           return z
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from heddle.graph.nodes import Binding, BindingBlock, MatchCast, SeqExpr
 from heddle.graph.normalize import is_impure_call, is_unknown_call, known_functions
 from heddle.graph.rewriter import is_call
-from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
+from heddle.ir.call_graph import reachable, with_functions_of
+from heddle.ir.expr import Call, Expr, Function, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.transform import Pass, PassContext, map_functions
@@ -41,22 +41,7 @@ class DeadCodeElimination(Pass):
         entries = [var for var, func in mod.functions.items() if "global_symbol" in func.attrs]
         entries += [mod.get_global_var(name) for name in self.entry_functions or ()]
         live = reachable(mod, entries)
-        if len(live) == len(mod):
-            return mod
-        return mod.with_functions({var: func for var, func in mod.functions.items() if var in live})
-
-
-def reachable(mod: IRModule, entries: Iterable[GlobalVar]) -> set[GlobalVar]:
-    """Return the functions that are called directly or indirectly from the entries, and the entries."""
-    live: set[GlobalVar] = set()
-    stack = list(entries)
-    while stack:
-        var = stack.pop()
-        if var in live or var not in mod:
-            continue
-        live.add(var)
-        stack.extend(node for node in walk_distinct(mod[var]) if isinstance(node, GlobalVar))
-    return live
+        return with_functions_of(mod, live)
 
 
 def remove_unused_bindings(func: Function, mod: IRModule, keep_packed_calls: bool = False) -> Function:

@@ -13,6 +13,7 @@ from heddle.graph.infer import type_of
 from heddle.graph.nodes import SeqExpr
 from heddle.graph.rewriter import BindingRewriter
 from heddle.graph.type_relations import match_dims
+from heddle.ir.call_graph import is_recursive
 from heddle.ir.expr import Call, Expr, Function, GlobalVar, If, Var
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
@@ -20,7 +21,6 @@ from heddle.ir.visitor import walk_distinct
 from heddle.prim.nodes import PrimExpr
 from heddle.prim.nodes import Var as PrimVar
 from heddle.relax.private_functions import changeable_functions
-from heddle.relax.transform.dead_code_elimination import reachable
 
 
 class InlinePrivateFunctions(Pass):
@@ -42,9 +42,8 @@ class InlinePrivateFunctions(Pass):
 
 
 def _can_be_inlined(var: GlobalVar, func: Function, mod: IRModule) -> bool:
-    calls = {node for node in walk_distinct(func.body) if isinstance(node, GlobalVar)}
     has_control_flow = any(isinstance(node, (If, Function)) for node in walk_distinct(func.body))
-    if has_control_flow or var in reachable(mod, calls):
+    if has_control_flow or is_recursive(mod, var):
         return False
     return not any(key in func.attrs for key in ("Primitive", "Codegen", "Composite"))
 

@@ -8,7 +8,6 @@ from heddle.ir.variables import (
     free_type_vars,
     free_vars,
 )
-from heddle.ir.visitor import post_order_visit
 from heddle.relay.analysis.calibration import get_calibration_data
 from heddle.relay.analysis.counts import all_dtypes, check_constant, list_op_freqs
 from heddle.relay.analysis.kernels import (
@@ -24,6 +23,7 @@ from heddle.relay.analysis.kernels import (
 from heddle.relay.analysis.well_formedness import well_formed
 from heddle.relay.cases import unmatched_cases
 from heddle.relay.kinds import check_kind
+from heddle.relay.placement import post_order_visit
 
 __all__ = [
     "Feature",

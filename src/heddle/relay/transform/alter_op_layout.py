@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from heddle.ir.expr import Function
+from heddle.ir.expr import Expr, Function
 from heddle.ir.module import IRModule
+from heddle.ir.users_code import given_by
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.arranged import arranged
 from heddle.relay.transform.rewriting import TypedPass
@@ -31,4 +32,7 @@ class AlterOpLayout(TypedPass):
 
 def _alter(old: Any) -> Any:
     hook = op_attr(old.op.name, "FTVMAlterOpLayout")
-    return None if hook is None else hook(old.attrs, list(old.args), [arg.ty for arg in old.args], old.ty)
+    given = old.attrs, list(old.args), [arg.ty for arg in old.args], old.ty
+    return (
+        None if hook is None else given_by(hook, f"FTVMAlterOpLayout of {old.op.name}", Expr | None, *given)
+    )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from heddle.graph.types import TensorType
-from heddle.ir.expr import Function
+from heddle.ir.codes import I0508
+from heddle.ir.expr import Function, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.ir.pass_options import option
@@ -14,6 +15,7 @@ from heddle.ir.transform import Pass, PassContext
 from heddle.prim.nodes import constant
 from heddle.relay.builders import replace_vars
 from heddle.relay.transform.rewriting import map_relay
+from heddle.support.diagnostics import UsageError
 from heddle.support.frozen import frozen
 
 
@@ -48,6 +50,10 @@ class ChangeBatch(Pass):
         return replace(func, params=params, body=replace_vars(func.body, changed), ret_ty=None, ty=None)
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        params = {param for func in mod.functions.values() if is_relay(func) for param in func.params}
+        for key, axis in self.data.items():
+            if key not in params or not 0 <= axis < key.ty.ndim:
+                raise UsageError(I0508, f"ChangeBatch: no parameter {key} of the module has an axis {axis}")
         return map_relay(mod, lambda func: self.transform_function(func, mod, ctx))
 
     def _resized(self, ty: Any, axis: int) -> TensorType:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from heddle.ir.expr import Function
+from heddle.ir.expr import Expr, Function
 from heddle.ir.module import IRModule
+from heddle.ir.users_code import given_by
 from heddle.relay.layout_hooks import HOOKS
 from heddle.relay.op import lookup
 from heddle.relay.op_attrs import op_attr
@@ -46,5 +47,5 @@ class ConvertLayout(TypedPass):
         hook = op_attr(old.op.name, "FTVMConvertOpLayout") or HOOKS.get(old.op.name)
         if desired is None or hook is None:
             return None
-        types = [*(arg.ty for arg in old.args), old.ty]
-        return hook(old.attrs, list(old.args), types, list(desired))
+        given = old.attrs, list(old.args), [*(arg.ty for arg in old.args), old.ty], list(desired)
+        return given_by(hook, f"FTVMConvertOpLayout of {old.op.name}", Expr | None, *given)

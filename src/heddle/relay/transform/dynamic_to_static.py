@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from heddle.ir.call_graph import names_in
 from heddle.ir.expr import Function
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
 from heddle.relay.transform.fold_constant import FoldConstant
-from heddle.relay.transform.recursion import named_in
 from heddle.relay.transform.rewriting import TypedPass, array_of, call, is_call, rewrite_nodes
 from heddle.relay.typed import infer_expr
 from heddle.support.frozen import frozen
@@ -37,7 +37,7 @@ class DynamicToStatic(TypedPass):
             made = rewrite_nodes(FoldConstant().change(func, mod), _rewrite)
             if made is func:
                 return func
-            func = infer_expr(made if named_in(made) else replace(made, ret_ty=None), mod)
+            func = infer_expr(made if names_in(made) else replace(made, ret_ty=None), mod)
         return func
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from heddle.ir.codes import I0506
 from heddle.ir.expr import Call, Constant, Function, Tuple, TupleGetItem
 from heddle.ir.module import IRModule
 from heddle.ir.op import Op
+from heddle.ir.users_code import given_by
 from heddle.relay.codes import Q0502
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.placement import operands, post_order
@@ -65,8 +68,8 @@ class FakeQuantizationToInteger(TypedPass):
     def _try(self, made: dict[int, Any], root: Any, wanted: TensorAffineType | None, must: bool) -> None:
         try:
             found = _Region(wanted, self.optional_qnn_ops or ()).of(root)
-        except HeddleError:
-            if must:
+        except HeddleError as error:
+            if must or error.code == I0506.name:
                 raise
             return
         if found is not root:
@@ -172,7 +175,7 @@ class _Region:
         if hook is not None:
             given = Call(expr.op, tuple(args), expr.attrs, ty=expr.ty, span=expr.span)
             self._types[given] = self._wanted
-            return self._known(*hook(given, self._types))
+            return self._known(*given_by(hook, f"{KEY} of {name}", Sequence, given, self._types))
         is_off = name in OPTIONAL and name not in self._optional
         if name not in RULES or is_off:
             hint = "register_fake_quantization_to_integer gives it one"

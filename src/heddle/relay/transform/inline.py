@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.ir.call_graph import is_recursive, names_in
 from heddle.ir.expr import Call, Function, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -12,7 +13,6 @@ from heddle.relay.builders import replace_vars
 from heddle.relay.nodes import Let
 from heddle.relay.transform.copying import Lines, lets, says_more, with_own_bindings
 from heddle.relay.transform.effects import has_effects
-from heddle.relay.transform.recursion import is_recursive, named_in
 from heddle.relay.transform.rewriting import map_relay, rewrite_nodes
 from heddle.support.frozen import frozen
 
@@ -38,27 +38,27 @@ class Inline(Pass):
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         inlined = {
-            var.name_hint
+            var
             for var, func in mod.functions.items()
             if isinstance(func, Function) and func.attrs.get(INLINE) and not is_recursive(mod, var)
         }
         if not inlined:
             return mod
         made = map_relay(mod, lambda func: _Inliner(mod, inlined).function(func))
-        gone = inlined - named_in(*made.functions.values())
-        return made.with_functions({v: f for v, f in made.functions.items() if v.name_hint not in gone})
+        gone = inlined - names_in(*made.functions.values())
+        return made.with_functions({v: f for v, f in made.functions.items() if v not in gone})
 
 
 class _Inliner:
-    def __init__(self, mod: IRModule, names: set[str]) -> None:
+    def __init__(self, mod: IRModule, names: set[GlobalVar]) -> None:
         self._mod, self._names = mod, names
-        self._done: dict[str, Function] = {}
+        self._done: dict[GlobalVar, Function] = {}
 
     def function(self, func: Function) -> Function:
         return rewrite_nodes(func, self._rewrite)
 
     def _rewrite(self, old: Any, new: Any) -> Any:
-        name = new.op.name_hint if isinstance(new, Call) and isinstance(new.op, GlobalVar) else None
+        name: Any = new.op if isinstance(new, Call) else None
         if name not in self._names:
             return new
         if name not in self._done:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.ir.expr import Expr
+from heddle.ir.users_code import given_by
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.rewriting import RewritePass, is_call
 from heddle.support.frozen import frozen
@@ -27,7 +29,10 @@ class Legalize(RewritePass):
 
     def rewrite(self, old: Any, new: Any) -> Any:
         hook = op_attr(old.op.name, self.legalize_map_attr_name) if is_call(old) else None
-        made = None if hook is None else hook(old.attrs, list(new.args), [*(a.ty for a in old.args), old.ty])
+        if hook is None:
+            return new
+        what, types = f"{self.legalize_map_attr_name} of {old.op.name}", [*(a.ty for a in old.args), old.ty]
+        made = given_by(hook, what, Expr | None, old.attrs, list(new.args), types)
         return new if made is None else made
 
 

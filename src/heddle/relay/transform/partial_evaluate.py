@@ -8,6 +8,7 @@ from dataclasses import replace as replace_fields
 from typing import Any
 
 from heddle.graph.values import is_true
+from heddle.ir.call_graph import is_recursive, on_cycles
 from heddle.ir.expr import Call, Constant, Function, GlobalVar, If, Tuple, TupleGetItem, Var, is_relay
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -34,7 +35,7 @@ from heddle.relay.transform.known_values import (
     fits,
     size_of,
 )
-from heddle.relay.transform.recursion import has_knots, is_recursive, on_cycles
+from heddle.relay.transform.recursion import has_knots
 from heddle.relay.transform.rewriting import TypedPass, array_of
 from heddle.relay.transform.to_a_normal_form import ToANormalFormExpr, is_atomic
 from heddle.relay.typed import infer_expr

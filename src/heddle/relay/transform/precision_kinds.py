@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
+from heddle.ir.codes import I0506
+from heddle.ir.users_code import given_by
 from heddle.relay.op import find
 from heddle.relay.op_attrs import op_attr
 from heddle.relay.transform.rewriting import works_on_elements
+from heddle.support.diagnostics import UsageError
 
 KEY = "FTVMMixedPrecisionConversionType"
 
@@ -47,7 +51,9 @@ def kind_of(call: Any, dtype: str) -> tuple[MixedPrecision, str, str] | None:
     name = call.op.name
     hook = op_attr(name, KEY)
     if hook is not None:
-        kind, *dtypes = hook(call, dtype)
+        kind, *dtypes = given_by(hook, f"{KEY} of {name}", Sequence, call, dtype) or (-1,)
+        if kind not in (0, 1, 2):
+            raise UsageError(I0506, f"{KEY} of {name}: the kind is 0, 1 or 2, got {kind!r}")
         total, result = (*dtypes, dtype, dtype)[:2]
         return MixedPrecision(int(kind)), str(total), str(result)
     for names, kind in ((_ALWAYS, MixedPrecision.ALWAYS), (_NEVER, MixedPrecision.NEVER)):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from heddle.ir.call_graph import reachable, with_functions_of
 from heddle.ir.module import IRModule
 from heddle.ir.transform import Pass, PassContext
-from heddle.relay.transform.recursion import reached_from
 from heddle.support.frozen import frozen
 
 
@@ -26,9 +26,6 @@ class RemoveUnusedFunctions(Pass):
     opt_level = 1
 
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
-        names = ("main",) if self.entry_functions is None else tuple(self.entry_functions)
-        entries = [var for var in mod.functions if var.name_hint in names]
-        used = {var.name_hint for var in entries} | reached_from(mod, entries)
-        if all(var.name_hint in used for var in mod.functions):
-            return mod
-        return mod.with_functions({var: f for var, f in mod.functions.items() if var.name_hint in used})
+        names = ("main",) if self.entry_functions is None else self.entry_functions
+        entries = [mod.get_global_var(name) for name in names]
+        return with_functions_of(mod, reachable(mod, entries))

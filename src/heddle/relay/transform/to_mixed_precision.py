@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from heddle.graph.types import TensorType
+from heddle.ir.call_graph import names_in
 from heddle.ir.expr import Constant, Function, Tuple, TupleGetItem, Var
 from heddle.ir.module import IRModule
 from heddle.ir.node import replace
@@ -19,7 +20,6 @@ from heddle.relay.nodes import Let
 from heddle.relay.placement import post_order
 from heddle.relay.transform.copying import map_parts
 from heddle.relay.transform.precision_kinds import MixedPrecision, kind_of
-from heddle.relay.transform.recursion import named_in
 from heddle.relay.transform.rewriting import call, is_call, map_relay
 from heddle.relay.typed import infer_local, infer_module
 from heddle.runtime.dtype import DataType
@@ -58,11 +58,11 @@ class ToMixedPrecision(Pass):
     def transform(self, mod: IRModule, ctx: PassContext) -> IRModule:
         typed = infer_module(mod)
         relay = [func for func in typed.functions.values() if isinstance(func, Function)]
-        named = named_in(*relay)
+        named = names_in(*relay)
         kept = {
             id(func)
             for var, func in typed.functions.items()
-            if var.name_hint in named or (ctx is not None and ctx.config.get(KEEP_OUTPUT))
+            if var in named or (ctx is not None and ctx.config.get(KEEP_OUTPUT))
         }
         unknown: dict[str, Any] = {}
 
