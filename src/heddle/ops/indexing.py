@@ -13,7 +13,7 @@ from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import PrimType, Type
 from heddle.ops.manipulate import tuple_types
-from heddle.ops.rules import broadcast_dims, require_int, unknown_dims
+from heddle.ops.rules import broadcast_dims, require_int, unknown_dims, wide_indices, wrapped_indices
 from heddle.prim.checked_index import checked_positions
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.prim.ops import minimum
@@ -63,19 +63,19 @@ def _infer_take(ctx: Inference) -> Type:
 
 def _np_take(attrs: Any, x: Any, indices: Any) -> Any:
     axis, mode = attrs.axis, attrs.mode
-    if mode in ("wrap", "clip"):
-        return np.asarray(np.take(x, indices, axis, mode=mode))
+    size = x.size if axis is None else x.shape[axis]
+    if mode in ("wrap", "clip"):  # numpy's own modes are slow, and know no uint64
+        clipped = wide_indices(indices).clip(0, max(size - 1, 0))
+        return np.asarray(np.take(x, clipped if mode == "clip" else wrapped_indices(indices, size), axis))
     if mode == "nan":
         flat = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
-        size = flat.shape[0]
-        inside = (indices >= -size) & (indices < size)
-        taken = np.take(flat, np.where(inside, indices, 0), 0)
-        taken = np.where(
-            inside.reshape(inside.shape + (1,) * (taken.ndim - inside.ndim)), taken, np.nan
-        ).astype(x.dtype)
+        wide = wide_indices(indices)
+        inside = (wide >= -size) & (wide < size)
+        flat = flat if size else np.zeros((1, *flat.shape[1:]), x.dtype)
+        taken = np.asarray(np.take(flat, np.where(inside, wide, 0), 0))
+        taken[~inside] = np.nan
         at = 0 if axis is None else axis % x.ndim
         return np.moveaxis(taken, list(range(indices.ndim)), list(range(at, at + indices.ndim)))
-    size = x.size if axis is None else x.shape[axis]
     return np.asarray(np.take(x, checked_positions(indices, size), axis))
 
 
@@ -189,7 +189,8 @@ def _np_gather_nd(attrs: Any, x: Any, indices: Any) -> Any:
     batch = int(attrs.batch_dims)
     grids = np.indices(indices.shape[:-1])[:batch]
     positions = [checked_positions(i, x.shape[batch + k]) for k, i in enumerate(np.moveaxis(indices, -1, 0))]
-    return x[(*grids, *positions)]
+    shape = (*indices.shape[:-1], *x.shape[batch + len(positions) :])  # also of vectors without numbers
+    return np.broadcast_to(x[(*grids, *positions)], shape).copy()
 
 
 def _declare_gathers() -> None:
@@ -253,6 +254,7 @@ def _declare_gathers() -> None:
                 vectors((5, 3, 2), (4, 1), 0),
                 vectors((5, 3), (2, 2, 1), 0),
                 vectors((2, 3, 5), (2, 4, 1), 1),
+                vectors((2, 3), (4, 0), 0),
             ),
             errors=(
                 ErrorSample(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from heddle.arith.sizes import product, simplified
+from heddle.arith.sizes import as_dim, product, simplified
 from heddle.graph.codes import R0202
 from heddle.graph.infer import Inference
 from heddle.graph.op_builder import call_op
@@ -55,6 +55,9 @@ def _infer_reshape(ctx: Inference) -> Type:
 
 
 def _np_reshape(_attrs: Any, x: Any, shape: Any) -> Any:
+    if not x.size and -1 in shape:  # which numpy refuses beside a 0
+        dims = topi.reshaped_dims([as_dim(size) for size in x.shape], shape)
+        return x.reshape([dim.value for dim in dims if isinstance(dim, IntImm)])
     return x.reshape([x.shape[k] if d == 0 and x.size else d for k, d in enumerate(shape)])
 
 
@@ -64,7 +67,10 @@ def _declare_shapes() -> None:
             name="reshape",
             inputs=(_X, Input("shape", "shape", "-1 is what is left, 0 the same as the input's")),
             attrs=(),
-            doc="The elements in row-major order in another shape.",
+            doc=(
+                "The elements in row-major order in another shape. What is left is the product of the "
+                "input's sizes that are not copied over that of the other numbers; 0 where that product is 0."
+            ),
             infer=_infer_reshape,
             reference=_np_reshape,
             lower=lambda attrs, x, shape: topi.reshape(x, shape),
@@ -81,6 +87,9 @@ def _declare_shapes() -> None:
                         ((0, 3), (3, 0)),
                         ((2, 3, 5), (5, 3, 2)),
                         ((0, 3), (-1, 3)),
+                        ((0, 3), (0, -1)),
+                        ((2, 0), (-1, 0)),
+                        ((2, 0), (-1, 0, 3)),
                         ((7,), (1, 7, 1)),
                     )
                 )
@@ -288,12 +297,14 @@ def _infer_split(ctx: Inference) -> Type:
     many = isinstance(parts, (tuple, list))
     if not many and int(parts) < 1:
         ctx.attr_error(f"the number of sections must be at least 1, got {parts}")
+    if many and list(parts) != sorted(parts):
+        ctx.attr_error(f"indices must rise, got {list(parts)}")
+    if many and any(int(cut) < 0 for cut in parts):
+        ctx.attr_error(f"indices must be at least 0, got {list(parts)}")
     count = len(parts) + 1 if many else int(parts)
     if ty.ndim < 0 or ty.dims is None:
         return TupleType((unknown_dims(ty.dtype, ty.ndim),) * count)
     axis = ctx.axis(int(ctx.attrs.axis), ty.ndim)
-    if many and list(parts) != sorted(parts):
-        ctx.attr_error(f"indices must rise, got {list(parts)}")
     size = ty.dims[axis]
     if not many and isinstance(size, IntImm) and -(-size.value // count) * (count - 1) > size.value:
         ctx.shape_error(
@@ -395,6 +406,7 @@ def _declare_joins() -> None:
                 ErrorSample(((5, 2),), {"indices_or_sections": 4}, "R0203", "sections of equal size"),
                 ErrorSample(((5, 2),), {"indices_or_sections": 0}, "R0205", "at least 1"),
                 ErrorSample(((5, 2),), {"indices_or_sections": [3, 1]}, "R0205", "indices must rise"),
+                ErrorSample(((5, 2),), {"indices_or_sections": [-1]}, "R0205", "must be at least 0"),
             ),
         )
     )

@@ -169,3 +169,17 @@ def require_ndim(ctx: Inference, ty: TensorType, ndim: int, what: str) -> None:
     """Raises: IRTypeError R0203 where the number of dimensions is known and another."""
     if ty.ndim not in (UNKNOWN_NDIM, ndim):
         ctx.shape_error(f"{what} must have {ndim} dimensions, got {ty.ndim}")
+
+
+def wide_indices(indices: Any) -> Any:
+    """Indices as int64. Those of uint64 that are greater become the greatest int64, as in loops."""
+    given = np.asarray(indices)
+    limited = np.minimum(given, np.uint64(2**63 - 1)) if given.dtype == np.uint64 else given
+    return limited.astype(np.int64)
+
+
+def wrapped_indices(indices: Any, size: int) -> Any:
+    """Indices modulo a size, as int64; 0 where the size is 0."""
+    given = np.asarray(indices)
+    wide = given if given.dtype == np.uint64 else given.astype(np.int64)
+    return (wide % wide.dtype.type(max(size, 1))).astype(np.int64)

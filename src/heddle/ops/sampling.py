@@ -10,7 +10,7 @@ from heddle.graph.infer import Inference
 from heddle.graph.types import TensorType
 from heddle.ir.op_def import AttrSpec, ErrorSample, Input, OpDef, Sample, Without, declare_op
 from heddle.ir.types import Type
-from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims
+from heddle.ops.rules import require_float, require_int, require_ndim, unknown_dims, wide_indices
 from heddle.runtime.dtype import DataType
 from heddle.topi import sampling
 
@@ -32,7 +32,7 @@ def _infer(ctx: Inference) -> Type:
 
 
 def _reference(attrs: Any, prob: Any, uniform: Any, rows: Any) -> Any:
-    chosen = prob[np.clip(rows[:, 0].astype("int64"), 0, prob.shape[0] - 1)]
+    chosen = prob[np.clip(wide_indices(rows[:, 0]), 0, prob.shape[0] - 1)]
     place = (np.cumsum(chosen, axis=1, dtype=prob.dtype) <= uniform).sum(1, keepdims=True)
     result: Any = np.clip(place, 0, max(prob.shape[1] - 1, 0)).astype(DataType(attrs.dtype).numpy())
     return result

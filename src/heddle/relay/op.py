@@ -202,10 +202,12 @@ def std(
 
 def logsumexp(data: Any, axis: _Axes = None, keepdims: bool = False) -> Any:
     """`log(sum(exp(data)))` over axes, without overflow."""
-    most = _reduced("max", data, axis, True)
-    powers = relay_call("exp", (relay_call("subtract", (data, most), {}),), {})
-    found = relay_call("log", (_reduced("sum", powers, axis, keepdims),), {})
-    return relay_call("add", (found, most if keepdims else _reduced("max", data, axis, False)), {})
+    top = _reduced("max", data, axis, True)
+    top = relay_call(
+        "where", (relay_call("isfinite", (top,), {}), top, relay_call("zeros_like", (top,), {})), {}
+    )
+    found = _reduced("sum", relay_call("exp", (relay_call("subtract", (data, top), {}),), {}), axis, True)
+    return _reduced("max", relay_call("add", (relay_call("log", (found,), {}), top), {}), axis, keepdims)
 
 
 def segment_sum(data: Any, segment_ids: Any, num_segments: Any = None) -> Any:

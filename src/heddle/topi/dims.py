@@ -8,7 +8,8 @@ from typing import Any
 
 from heddle.arith.sizes import as_dim, ravel, unravel
 from heddle.ir.structural import structural_equal
-from heddle.prim.nodes import IntImm, Mul, PrimExpr
+from heddle.prim.nodes import IntImm, Mul, PrimExpr, constant
+from heddle.prim.ops import cast, minimum
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
 
@@ -97,3 +98,11 @@ def _are_equal(sizes: Sequence[_Factors], others: Sequence[_Factors]) -> bool:
             return False
         rest.pop(same)
     return not rest
+
+
+def wide_index(position: PrimExpr) -> PrimExpr:
+    """Convert an index to int64. One of uint64 that is greater becomes the greatest int64, which is out of
+    range as well."""
+    if position.dtype == "uint64":
+        position = minimum(position, constant(2**63 - 1, "uint64"))
+    return cast("int64", position)

@@ -10,17 +10,26 @@ from heddle import te
 from heddle.arith.broadcast import broadcast_shape
 from heddle.arith.sizes import as_dim
 from heddle.prim.checked_index import checked_index
-from heddle.prim.nodes import FloatImm, PrimExpr, as_expr, constant
+from heddle.prim.nodes import FloatImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import all as all_of
 from heddle.prim.ops import cast, equal, floormod, if_then_else, maximum, minimum, select
 from heddle.topi.broadcast import read_broadcast
-from heddle.topi.dims import positive_axis, static
+from heddle.topi.dims import positive_axis, static, wide_index
 from heddle.topi.transform import flatten
+
+
+def wrapped_index(position: PrimExpr, size: PrimExpr) -> PrimExpr:
+    """Return an index modulo the size, 0 where the size is 0 and known: then there is nothing to read."""
+    if is_const_int(size, 0):
+        return constant(0, "int64")
+    if position.dtype == "uint64":
+        return cast("int64", floormod(position, cast("uint64", size)))
+    return floormod(cast("int64", position), cast("int64", size))
 
 
 def from_front(position: PrimExpr, size: PrimExpr) -> PrimExpr:
     """Convert an index that may be negative to one that counts from the front."""
-    at = cast("int64", position)
+    at = wide_index(position)
     return at if position.dtype.is_unsigned else select(at < 0, at + size, at)
 
 
@@ -60,9 +69,9 @@ def _mode_position(given: PrimExpr, size: PrimExpr, mode: str) -> tuple[PrimExpr
     """Return the position for an index, and the condition under which it is valid; None if it need not be
     checked."""
     if mode == "wrap":
-        return floormod(cast("int64", given), size), None
+        return wrapped_index(given, size), None
     if mode == "clip":
-        return maximum(minimum(cast("int64", given), size - 1), 0), None
+        return maximum(minimum(wide_index(given), size - 1), 0), None
     if mode == "nan":
         position = from_front(given, size)
         return position, all_of(position >= 0, position < size)

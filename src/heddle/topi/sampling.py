@@ -8,6 +8,7 @@ from heddle import te
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, if_then_else, maximum, minimum
 from heddle.tir.nodes import Buffer, Stmt, seq
+from heddle.topi.dims import wide_index
 from heddle.topi.loops import Cell, load, loop, on_threads, store
 
 _COST_OF_STEP = 8
@@ -26,7 +27,7 @@ def multinomial_from_uniform(prob: te.Tensor, uniform: te.Tensor, rows: te.Tenso
         num_rows, num_values = (cast("int64", dim) for dim in prob.shape)
 
         def draw(index: tuple[PrimExpr, ...]) -> Stmt:
-            row = maximum(minimum(cast("int64", load(inputs[2], index)), num_rows - 1), constant(0, "int64"))
+            row = maximum(minimum(wide_index(load(inputs[2], index)), num_rows - 1), constant(0, "int64"))
 
             def step(position: PrimExpr) -> Stmt:
                 passed = total.get() <= load(inputs[1], index)

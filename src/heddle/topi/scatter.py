@@ -15,8 +15,8 @@ from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0104
 from heddle.tir.nodes import AllocBuffer, Buffer, Stmt, decl_buffer, seq
 from heddle.topi.broadcast import read_broadcast
-from heddle.topi.dims import positive_axis, static
-from heddle.topi.index import valid_position
+from heddle.topi.dims import positive_axis, static, wide_index
+from heddle.topi.index import valid_position, wrapped_index
 from heddle.topi.loops import copy_all, load, nest, store
 from heddle.topi.transform import slice_bounds
 
@@ -165,9 +165,11 @@ def scatter_rows(
     size, count = (cast("int64", tensor.shape[at]) for tensor in (x, updates))
 
     def element(*index: PrimExpr) -> PrimExpr:
-        row = cast("int64", index[at]) - cast("int64", first[index[0]])
+        row, start = cast("int64", index[at]), first[index[0]]
         if mode == "circular":
-            row = floormod(row, maximum(size, 1))
+            row = floormod(row - wrapped_index(start, maximum(size, 1)), maximum(size, 1))
+        else:
+            row = row - wide_index(start)
         inside = all_of(row >= 0, row < count)
         return if_then_else(inside, updates[(*index[:at], row, *index[at + 1 :])], x[index])
 

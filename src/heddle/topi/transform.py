@@ -11,11 +11,11 @@ from heddle.arith.sizes import as_dim, ceil_div, product, simplified, unravel
 from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import IntImm, PrimExpr, as_expr, constant, is_const_int
 from heddle.prim.ops import all as all_of
-from heddle.prim.ops import cast, equal, if_then_else, less, maximum, minimum, select
+from heddle.prim.ops import equal, if_then_else, less, maximum, minimum, select
 from heddle.support.diagnostics import IRTypeError
 from heddle.te.codes import E0103, E0104
 from heddle.topi.choice import choice
-from heddle.topi.dims import positive_axes, positive_axis, reshaped_index
+from heddle.topi.dims import positive_axes, positive_axis, reshaped_index, wide_index
 
 _HUGE, _NO_SIZE = 2**31 - 1, 2**62
 """A slice bound of at least the first number means the end of a symbolic axis, because exporters write the
@@ -335,7 +335,7 @@ def sliced(x: te.Tensor, begin: te.Tensor, strides: te.Tensor, shape: Sequence[P
         source = []
         for k, position in enumerate(index):
             at, step = constant(k, "int64"), run_time_stride(strides, constant(k, "int64"))
-            source.append(run_time_bound(x.shape[k], cast("int64", begin[at]), step) + position * step)
+            source.append(run_time_bound(x.shape[k], wide_index(begin[at]), step) + position * step)
         result: PrimExpr = x[tuple(source)]
         return result
 
@@ -351,8 +351,8 @@ def slice_lengths(x: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Te
         for k in reversed(range(x.ndim - 1)):
             size = select(equal(axis, k), x.shape[k], size)
         step = run_time_stride(strides, axis)
-        first = run_time_bound(size, cast("int64", begin[axis]), step)
-        last = run_time_bound(size, cast("int64", end[axis]), step)
+        first = run_time_bound(size, wide_index(begin[axis]), step)
+        last = run_time_bound(size, wide_index(end[axis]), step)
         width = maximum(select(step < 0, -step, step), 1)
         distance = select(step < 0, first - last, last - first)
         return maximum((distance + width - 1) // width, 0)
@@ -364,7 +364,7 @@ def slice_lengths(x: te.Tensor, begin: te.Tensor, end: te.Tensor, strides: te.Te
 def run_time_stride(strides: te.Tensor, axis: PrimExpr) -> PrimExpr:
     """The stride of an axis, limited as `constant_stride` limits it."""
     far = constant(_NO_SIZE, "int64")
-    return maximum(minimum(cast("int64", strides[axis]), far), -far)
+    return maximum(minimum(wide_index(strides[axis]), far), -far)
 
 
 def run_time_bound(size: PrimExpr, bound: PrimExpr, step: PrimExpr) -> PrimExpr:

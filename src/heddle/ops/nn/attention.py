@@ -104,7 +104,7 @@ def _reference(attrs: Any, query: Any, key: Any, value: Any, *bias: Any) -> Any:
         scores = np.where(distance <= 0, scores, -np.inf)
     if attrs.window_size is not None:
         scores = np.where(distance > -attrs.window_size, scores, -np.inf)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True, initial=-np.inf))
     return ((e / e.sum(axis=-1, keepdims=True)) @ v).transpose(0, 2, 1, 3).astype(query.dtype)
 
 

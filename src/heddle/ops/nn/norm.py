@@ -59,15 +59,16 @@ def _np_softmax(attrs: Any, x: Any) -> Any:
     return e / np.sum(e, axis=attrs.axis, keepdims=True)
 
 
+def _np_log_softmax(attrs: Any, x: Any) -> Any:
+    """The logarithm of a softmax, which may be too small for a number, is not."""
+    below = x - np.max(x, axis=attrs.axis, keepdims=True, initial=-np.inf)
+    return below - np.log(np.sum(np.exp(below), axis=attrs.axis, keepdims=True))
+
+
 def _declare_softmax() -> None:
     rows = (
         ("softmax", topi.softmax, _np_softmax, "e ** x over the sum of e ** x along an axis"),
-        (
-            "log_softmax",
-            topi.log_softmax,
-            lambda attrs, x: np.log(_np_softmax(attrs, x)),
-            "log(softmax(x)) along an axis",
-        ),
+        ("log_softmax", topi.log_softmax, _np_log_softmax, "x - log(the sum of e ** x) along an axis"),
     )
     for name, function, reference, meaning in rows:
         declare_op(

@@ -22,6 +22,8 @@ from heddle.ops.nn.window import (
     window_attrs,
 )
 from heddle.ops.rules import pool_work, require_float, require_ndim, unknown_dims
+from heddle.prim.values import int_range
+from heddle.runtime.dtype import dtype_of
 from heddle.topi.nn import pooling as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread
 
@@ -58,6 +60,13 @@ def pool_rule(kind: str, ndim: int, data_at: int = 0) -> Callable[[Inference], T
     return infer
 
 
+def greatest(values: Any) -> Any:
+    """The greatest elements along the last axis; without elements the least number of the dtype."""
+    dtype = dtype_of(values)
+    least = int_range(dtype)[0] if dtype.is_int or dtype.is_bool else -np.inf
+    return values.max(axis=-1, initial=np.array(least, values.dtype)[()])
+
+
 def pool_reference(kind: str) -> Callable[[Any, Any], Any]:
     """Window by window: the elements of the data in it, and how many of its places lie in the padded data."""
 
@@ -87,7 +96,7 @@ def pool_reference(kind: str) -> Callable[[Any, Any], Any]:
             values = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)]
             values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
             if kind == "max":
-                result[(..., *at)] = values.max(axis=-1)
+                result[(..., *at)] = greatest(values)
             elif kind == "sum":
                 result[(..., *at)] = values.sum(axis=-1)
             else:
@@ -116,6 +125,7 @@ _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
         ((1, 5, 4, 3), {"pool_size": 2, "layout": "NHWC", "padding": 1, "count_include_pad": True}),
         ((1, 1, 2, 2), {"pool_size": 1, "strides": 2, "ceil_mode": True}),
         ((0, 2, 5, 4), {"pool_size": 2}),
+        ((1, 1, 4, 3), {"pool_size": 2, "padding": 3, "dilation": 5}),
     ),
     3: (
         ((1, 2, 3, 4, 3), {"pool_size": [2, 2, 1], "strides": [1, 2, 1]}),
@@ -125,6 +135,9 @@ _ROWS: dict[int, tuple[tuple[tuple[int, ...], dict[str, Any]], ...]] = {
 
 
 _MEANINGS = {"max": "greatest element", "avg": "mean", "sum": "sum"}
+_WITHOUT_DATA = (
+    " Without data, in padding alone or of an empty image, it is the least value (-inf of floats)."
+)
 
 
 def _declare(kind: str, ndim: int) -> None:
@@ -161,6 +174,7 @@ def _declare(kind: str, ndim: int) -> None:
                 f"The {_MEANINGS[kind]} of sliding windows over "
                 f"{ndim} spatial axes. A window that "
                 "`ceil_mode` adds starts within the data or the padding before it."
+                f"{_WITHOUT_DATA if kind == 'max' else ''}"
             ),
             infer=pool_rule(kind, ndim),
             reference=pool_reference(kind),
@@ -226,7 +240,7 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
             )
             values = x[(slice(None), slice(None), *window)]
             values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
-            result[(..., *at)] = values.max(axis=-1) if kind == "max" else values.mean(axis=-1)
+            result[(..., *at)] = greatest(values) if kind == "max" else values.mean(axis=-1)
         return numpy_layout(result, letters, attrs.layout).astype(data.dtype)
 
     return reference
@@ -262,6 +276,7 @@ def _declare_adaptive(kind: str, ndim: int) -> None:
                 f"The {'greatest element' if kind == 'max' else 'mean'} of each of `output_size` "
                 f"windows that cover {ndim} spatial "
                 "axes: window i of m over n elements goes from floor(i * n / m) to ceil((i + 1) * n / m)."
+                f"{_WITHOUT_DATA if kind == 'max' else ''}"
             ),
             infer=_adaptive_rule(kind, ndim),
             reference=_adaptive_reference(kind),

@@ -107,17 +107,30 @@ def _tiled(given: Given) -> Any:
     return _reshaped(wide, call_op("multiply", reps, sizes))
 
 
+def _first(vector: Any, count: int) -> Any:
+    """The first numbers of a vector, the last one again where it has no more."""
+    return call_op("take", vector, const(np.arange(count), _INT), axis=0, mode="clip")
+
+
+def _zeros(vector: Any, first: int, count: int) -> Any:
+    """Where one of the first numbers of a vector of `count` is 0."""
+    return call_op("equal", vector, const(np.where(np.arange(count) < first, 0, -9), _INT))
+
+
 def _asked(given: Given) -> Any:
-    """The sizes that a tensor asks for: 0 copies a size, -1 is what is left."""
+    """The sizes that a tensor asks for: 0 copies a size, -1 is what is left, of the sizes that are not copied
+    over the other numbers."""
     data, wanted = given["data"], as_int64(given["newshape"])
     count, ndim = length(wanted, "dyn.reshape: newshape"), rank(data)
+    sizes, others = sizes_of(data), wanted
     if not given["allowzero"] and count and ndim:
-        own = call_op("take", sizes_of(data), const(np.arange(count), _INT), axis=0, mode="clip")
-        copies = call_op("equal", wanted, const(np.where(np.arange(count) < ndim, 0, -9), _INT))
-        wanted = call_op("where", copies, own, wanted)
+        own, asked = _first(sizes, count), _first(wanted, ndim)
+        copies, is_copied = _zeros(wanted, min(count, ndim), count), _zeros(asked, min(count, ndim), ndim)
+        wanted, others = call_op("where", copies, own, wanted), call_op("where", copies, number(1), wanted)
+        sizes = call_op("where", is_copied, number(1), sizes)
     is_left = call_op("less", wanted, number(0))
-    rest = call_op("prod", call_op("where", is_left, number(1), wanted), axis=[0], keepdims=True)
-    total = call_op("prod", sizes_of(data), axis=[0], keepdims=True)
+    rest = call_op("prod", call_op("where", is_left, number(1), others), axis=[0], keepdims=True)
+    total = call_op("prod", sizes, axis=[0], keepdims=True)
     left = call_op("floor_divide", total, call_op("maximum", rest, number(1)))
     return call_op("where", is_left, left, wanted)
 

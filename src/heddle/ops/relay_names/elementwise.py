@@ -7,6 +7,8 @@ from collections.abc import Callable
 from heddle.graph.op_builder import call_op
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import DATA, LHS_RHS, Given, Rows, alias, attr, tensor_type
+from heddle.prim.nodes import constant
+from heddle.prim.values import int_range
 
 _UNARY = [
     "abs",
@@ -70,10 +72,17 @@ _BINARY = [
 
 
 def _float_bounds(name: str) -> object:
+    """A bound that is a float; of integers it is cut to what their type holds."""
+
     def bound(given: Given) -> object:
-        dtype = tensor_type(given["data"]).dtype
-        value = given[name]
-        return int(value) if dtype is not None and not dtype.is_float and float(value).is_integer() else value
+        dtype, value = tensor_type(given["data"]).dtype, float(given[name])
+        if dtype is None or dtype.is_float or value != value:
+            return value
+        low, high = int_range(dtype)
+        if low < value < high and not value.is_integer():
+            return value
+        cut = int(min(max(value, low), high))
+        return cut if cut < 1 << 63 else constant(cut, "uint64")
 
     return bound
 

@@ -19,6 +19,7 @@ from heddle.ops.relay_names.rules import (
     rank,
     size_vector,
     stated,
+    tensor_type,
     whole,
 )
 from heddle.prim.nodes import constant
@@ -100,11 +101,13 @@ def _within(indices: Any, dim: Any, mode: str) -> Any:
     """Indices moved into an axis, as the mode says."""
     if mode == "fast":
         return indices
-    wide, size = call_op("astype", indices, dtype="int64"), _size(dim)
+    dtype = "uint64" if tensor_type(indices).dtype == "uint64" else "int64"
+    wide, size = call_op("astype", indices, dtype=dtype), call_op("astype", _size(dim), dtype=dtype)
+    size = call_op("maximum", size, const(1, dtype))  # of an axis without elements nothing is read
     if mode == "wrap":
         return call_op("floor_mod", wide, size)
-    last = call_op("subtract", size, const(1, "int64"))
-    return call_op("maximum", call_op("minimum", wide, last), const(0, "int64"))
+    last = call_op("subtract", size, const(1, dtype))
+    return call_op("maximum", call_op("minimum", wide, last), const(0, dtype))
 
 
 def _index_last(given: Given) -> Any:

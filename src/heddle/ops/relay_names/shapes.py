@@ -1,11 +1,17 @@
-"""Relay's operators on shapes, and those that move elements."""
+"""Relay's operators on shapes, and those that move elements.
+
+Over 450 lines: a table of names, one an operator.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from heddle.arith.sizes import as_dim, product
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.expr import Call, Expr, Tuple
@@ -26,8 +32,9 @@ from heddle.ops.relay_names.rules import (
     stated,
     whole,
 )
-from heddle.prim.nodes import IntImm
+from heddle.prim.nodes import IntImm, is_const_int
 from heddle.support.diagnostics import IRTypeError, UsageError
+from heddle.topi.transform import reshaped_dims
 
 _LIKE = (Input("data"), Input("shape_like"))
 _AXIS = attr("axis", "int", 0)
@@ -41,9 +48,28 @@ def _expanded_axes(given: Given) -> list[int]:
 
 def _new_shape(given: Given) -> list[Any]:
     """The sizes that a reshape asks for: 0 copies a size, -1 is what is left, -2 copies the rest, -3 joins
-    two, -4 splits one into the next two numbers."""
+    two, -4 splits one into the next two numbers. What is left is of the sizes that the others do not stand
+    for, over the other numbers; 0 where one of these is 0."""
     dims, wanted = list(dims_of(given["data"])), [int(size) for size in as_list(given["newshape"])]
     return _resolved(dims, wanted, bool(given.get("allowzero")))
+
+
+def _for_shape(new_shape: Callable[[Given], list[Any]]) -> Callable[[Given], Any]:
+    """The data to be reshaped. Where a new size of 0 would be read as that of the data, it has its new shape
+    already: a vector has no other sizes to be read."""
+
+    def made(given: Given) -> Any:
+        data, sizes = given["data"], [whole(as_dim(size)) for size in new_shape(given)]
+        if 0 not in sizes or any(size is not None and size < 0 for size in sizes):
+            return data
+        found = new_shape(given)
+        read = reshaped_dims(dims_of(data), found)
+        if all(is_const_int(dim, 0) for dim, size in zip(read, sizes, strict=True) if size == 0):
+            return data
+        vector = call_op("reshape", data, [-1])
+        return call_op("squeeze", call_op("reshape", vector, [1, *found]), axis=[0])
+
+    return made
 
 
 def _from_the_right(given: Given) -> list[Any]:
@@ -53,27 +79,33 @@ def _from_the_right(given: Given) -> list[Any]:
 
 
 def _resolved(dims: list[Any], wanted: list[int], allows_zero: bool) -> list[Any]:
-    found: list[Any] = []
-    place = 0
+    """The new sizes. -1 stays where the record of `reshape` finds the same for it."""
+    found, numbers, rest = list[Any](), list[int](), list[Any]()
+    place, hole, is_plain = 0, 0, all(whole(dim) != 0 for dim in dims)
     while wanted:
         size = wanted.pop(0)
-        if size == 0 and allows_zero:
-            found.append(0)
-            place += 1
-        elif size in (0, -3) and place + (size == -3) >= len(dims):
+        if size in (0, -3) and not (size == 0 and allows_zero) and place + (size == -3) >= len(dims):
             raise IRTypeError(R0203, f"reshape: {size} stands for a dimension that the data lacks")
-        elif size == -2:
+        if size == -2:
             found += dims[place:]
             place = len(dims)
-        elif size == -3:
+            continue
+        if size == -3:
             found.append(dims[place] * dims[place + 1])
-            place += 2
         elif size == -4:
             found += _split_dim(dims, place, wanted)
-            place += 1
+        elif size == 0 and not allows_zero:
+            found.append(dims[place])
         else:
-            found.append(dims[place] if size == 0 else size)
-            place += 1
+            hole = len(found) if size == -1 else hole
+            found.append(size)
+            numbers.append(size)
+            rest += dims[place : place + 1]
+        is_plain = is_plain and size not in (-3, -4)
+        place += 2 if size == -3 else 1
+    others = [number for number in numbers if number >= 0]
+    if numbers.count(-1) == 1 == len(numbers) - len(others) and not (is_plain and all(others)):
+        found[hole] = product([*rest, *dims[place:]]) // prod(others) if all(others) else 0
     return found
 
 
@@ -194,7 +226,7 @@ def _changed_shapes() -> Rows:
             "reshape",
             DATA,
             (attr("newshape", "ints"), attr("allowzero", "bool", False)),
-            x="data",
+            x=_for_shape(_new_shape),
             shape=_new_shape,
         ),
     )
@@ -204,7 +236,7 @@ def _changed_shapes() -> Rows:
             "contrib_reverse_reshape",
             DATA,
             (attr("newshape", "ints"),),
-            x="data",
+            x=_for_shape(_from_the_right),
             shape=_from_the_right,
         ),
     )
@@ -219,7 +251,7 @@ def _changed_shapes() -> Rows:
                 attr("rhs_begin", "int", 0),
                 attr("rhs_end", "int", None),
             ),
-            x="data",
+            x=_for_shape(_reshaped_like),
             shape=_reshaped_like,
         ),
     )

@@ -61,7 +61,7 @@ class _Sinker(BindingRewriter):
             return value
         reshaped = [arg for arg in value.args if arg in self._sources]
         before, after = _dims([self._sources[arg] for arg in reshaped]), _dims(reshaped)
-        if before is None or after is None:
+        if before is None or after is None or _has_zero(after):
             return value
         ndim = min(len(before), len(after))
         if not all(arg in self._sources or _is_single(arg, ndim) for arg in value.args):
@@ -73,7 +73,7 @@ class _Sinker(BindingRewriter):
     def _joined(self, value: Call) -> Expr:
         """A reshape of what the operand was reshaped from."""
         source, after = self._sources.get(value.args[0]), _dims([value])
-        if source is None or after is None:
+        if source is None or after is None or _has_zero(after):
             return value
         before = _dims([source])
         if before is not None and structural_equal(before, after):
@@ -86,6 +86,11 @@ def _dims(exprs: Sequence[Expr]) -> tuple[PrimExpr, ...] | None:
     found = [dims for expr in exprs if (dims := tensor_dims(expr)) is not None]
     same = len(found) == len(exprs) > 0 and all(structural_equal(found[0], other) for other in found[1:])
     return found[0] if same else None
+
+
+def _has_zero(dims: Sequence[PrimExpr]) -> bool:
+    """Whether a size is 0, which the reshape of another tensor reads as that tensor's size."""
+    return any(is_const_int(dim, 0) for dim in dims)
 
 
 def _is_single(arg: Expr, ndim: int) -> bool:

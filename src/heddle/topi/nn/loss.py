@@ -6,6 +6,7 @@ from heddle import te
 from heddle.prim.checked_index import checked_index
 from heddle.prim.nodes import PrimExpr, constant
 from heddle.prim.ops import cast, if_then_else, not_equal
+from heddle.topi.dims import wide_index
 from heddle.topi.reduce import reduce_element
 
 
@@ -21,7 +22,7 @@ def nll_loss(
     dtype = predictions.dtype
 
     def target_of(index: tuple[PrimExpr, ...]) -> PrimExpr:
-        return cast("int64", targets[index] if targets.ndim else targets())
+        return wide_index(targets[index] if targets.ndim else targets())
 
     def class_of(target: PrimExpr) -> PrimExpr:
         return checked_index(target, predictions.shape[0 if predictions.ndim == 1 else 1], from_end=False)
