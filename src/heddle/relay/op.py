@@ -203,9 +203,8 @@ def std(
 def logsumexp(data: Any, axis: _Axes = None, keepdims: bool = False) -> Any:
     """`log(sum(exp(data)))` over axes, without overflow."""
     top = _reduced("max", data, axis, True)
-    top = relay_call(
-        "where", (relay_call("isfinite", (top,), {}), top, relay_call("zeros_like", (top,), {})), {}
-    )
+    is_finite, zero = relay_call("isfinite", (top,), {}), relay_call("zeros_like", (top,), {})
+    top = relay_call("where", (is_finite, top, zero), {})
     found = _reduced("sum", relay_call("exp", (relay_call("subtract", (data, top), {}),), {}), axis, True)
     return _reduced("max", relay_call("add", (relay_call("log", (found,), {}), top), {}), axis, keepdims)
 

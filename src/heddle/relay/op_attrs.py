@@ -37,11 +37,6 @@ def op_attr(op_name: str, attr_key: str) -> Any:
     return _ATTRS.get((op_name, attr_key), (0, None))[1]
 
 
-def is_registered(attr_key: str) -> bool:
-    """Whether some operator has an attribute."""
-    return any(key == attr_key for _, key in _ATTRS)
-
-
 def _registrar(key: str) -> Callable[..., Any]:
     def register(op_name: str, value: Any = None, level: int = 10) -> Any:
         return register_op_attr(op_name, key, value, level)
