@@ -9,7 +9,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-import torch
 
 import heddle
 from heddle import relay
@@ -56,15 +55,16 @@ def assert_everywhere(wanted: Any, build: Build, *arrays: Any, free: bool = True
 
 def test_logarithms_of_a_softmax_that_is_next_to_nothing() -> None:
     x = np.concatenate([[[0, -1000.0], [-5e4, 4e4], [-np.inf, 3]], RNG.normal(0, 300, (4, 2))]).astype(F)
-    wanted = torch.log_softmax(torch.tensor(x), 1).numpy()
+    wanted = (x - np.logaddexp.reduce(x.astype("float64"), 1, keepdims=True)).astype(F)
     assert_everywhere(wanted, relay.nn.log_softmax, x, rtol=1e-5)
 
 
 def test_logsumexp_of_infinities() -> None:
     x = np.array([[-np.inf] * 3, [np.inf, 0, 1], [-np.inf, 0, 1], [np.nan, 0, 0], [0, 1, 2]], F)
-    wanted = torch.logsumexp(torch.tensor(x), 1)
+    with np.errstate(invalid="ignore"):
+        wanted = np.logaddexp.reduce(x.astype("float64"), 1).astype(F)
     for keepdims in (False, True):
-        want = wanted[:, None].numpy() if keepdims else wanted.numpy()
+        want = wanted[:, None] if keepdims else wanted
         assert_everywhere(want, lambda p, keep=keepdims: relay.logsumexp(p, [1], keep), x, rtol=1e-5)
 
 
