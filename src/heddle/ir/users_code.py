@@ -44,6 +44,8 @@ def given_by(hook: Callable[..., Any], what: str, kind: Any, *args: Any) -> Any:
         inspect.signature(hook).bind(*args)
     except TypeError as error:  # another number of parameters
         raise UsageError(I0506, f"{what}: {error}", notes=(f"at {_place(hook)}",)) from None
+    except ValueError:  # what is written in C may not tell its parameters
+        pass
     made = hook(*args)
     if isinstance(made, kind):
         return made
