@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from heddle.driver.codes import D0101, D0104, D0106, D0301, D0401
-from heddle.driver.dialects import in_relax
 from heddle.support.diagnostics import MissingDependencyError, UsageError, did_you_mean
 from heddle.support.distribution import pip_install
 from heddle.support.frozen import frozen
@@ -185,6 +184,8 @@ def import_model(
         load_operators()
         return from_onnx(str(model.path), shape_dict=shapes)
     if model.suffix == ".relay":
+        from heddle.driver.dialects import in_relax  # a compiled file is loaded without the compiler
+
         mod = relay_module(model)
         return trusted_module(in_relax(mod, _entries(mod)), model.name, trust)
 
