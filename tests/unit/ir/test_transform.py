@@ -61,6 +61,8 @@ def test_disabled_passes_are_skipped_and_required_ones_not():
 def test_a_failing_pass_is_our_bug_with_a_bundle(tmp_path, monkeypatch):
     monkeypatch.setenv("HEDDLE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(Break, "__module__", "heddle.relax.transform.break_it")
+    code = Break.transform.__code__.replace(co_filename=relax.__file__)
+    monkeypatch.setattr(Break.transform, "__code__", code)
     with pytest.raises(InternalError, match="pass Break failed: KeyError") as caught:
         Break()(IRModule({"main": Function((), Tuple(()))}))
     assert caught.value.code == "I0501"

@@ -17,7 +17,7 @@ from heddle.driver.run import CompileOptions, load_or_compile
 from heddle.ir.module import IRModule
 from heddle.lower.default_schedule import CPU_RULES, FAILED_RULES, ApplyDefaultSchedule
 from heddle.script import from_source
-from heddle.support.diagnostics import HeddleWarning, InternalError
+from heddle.support.diagnostics import HeddleWarning, InternalError, UsageError
 from heddle.support.settings import settings
 from heddle.target import Target
 from heddle.tir.interpreter import run_primfunc
@@ -160,7 +160,7 @@ def test_without_a_rule_the_loops_stay(lenient):
 
 
 def test_tests_see_every_failure():
-    with pytest.raises((IndexError, InternalError), match="planted"):
+    with pytest.raises((IndexError, InternalError, UsageError), match="planted"):
         scheduled(product(BY_HAND["columns"]), rules=(Broken(), *CPU_RULES))
 
 
