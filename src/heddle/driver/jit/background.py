@@ -239,6 +239,7 @@ def short_turns() -> Iterator[None]:
             sys.setswitchinterval(min(TURN_S, _interval_s[0]))
         _loading[0] += 1
     try:
+        time.sleep(10 * TURN_S)  # threads that wait already do so for a turn of the old length
         yield
     finally:
         with _turns_lock:
