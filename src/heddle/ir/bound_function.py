@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from heddle.ir.call_graph import names_in
 from heddle.ir.expr import BaseFunc, GlobalVar
 from heddle.ir.module import IRModule
 from heddle.ir.node import Node, replace
-from heddle.ir.visitor import rebuild, walk_distinct
+from heddle.ir.visitor import rebuild
 
 
 def with_bound_function(mod: IRModule, var: GlobalVar, bound: BaseFunc) -> IRModule:
@@ -20,8 +21,7 @@ def with_bound_function(mod: IRModule, var: GlobalVar, bound: BaseFunc) -> IRMod
     old = mod[var]
     if bound is old:
         return mod
-    nodes = walk_distinct(*mod.functions.values())
-    if not any(isinstance(node, GlobalVar) and node == var for node in nodes):
+    if var not in names_in(*mod.functions.values()):
         return mod.with_functions(mod.functions.with_item(var, bound))
     copy: GlobalVar = replace(var, name_hint=mod.names().fresh(var.name_hint))
 

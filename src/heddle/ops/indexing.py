@@ -64,9 +64,10 @@ def _infer_take(ctx: Inference) -> Type:
 def _np_take(attrs: Any, x: Any, indices: Any) -> Any:
     axis, mode = attrs.axis, attrs.mode
     size = x.size if axis is None else x.shape[axis]
-    if mode in ("wrap", "clip"):  # numpy's own modes are slow, and know no uint64
-        clipped = wide_indices(indices).clip(0, max(size - 1, 0))
-        return np.asarray(np.take(x, clipped if mode == "clip" else wrapped_indices(indices, size), axis))
+    if mode == "wrap":  # numpy's own modes are slow, and know no uint64
+        return np.asarray(np.take(x, wrapped_indices(indices, size), axis))
+    if mode == "clip":
+        return np.asarray(np.take(x, wide_indices(indices).clip(0, max(size - 1, 0)), axis))
     if mode == "nan":
         flat = x.reshape(-1) if axis is None else np.moveaxis(x, axis, 0)
         wide = wide_indices(indices)

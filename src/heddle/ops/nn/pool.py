@@ -22,7 +22,7 @@ from heddle.ops.nn.window import (
     window_attrs,
 )
 from heddle.ops.rules import pool_work, require_float, require_ndim, unknown_dims
-from heddle.prim.values import int_range
+from heddle.prim.ops import min_value
 from heddle.runtime.dtype import dtype_of
 from heddle.topi.nn import pooling as topi
 from heddle.topi.nn.window import output_size, pads, permuted, spatial_letters, spread
@@ -60,11 +60,10 @@ def pool_rule(kind: str, ndim: int, data_at: int = 0) -> Callable[[Inference], T
     return infer
 
 
-def greatest(values: Any) -> Any:
+def _greatest(values: Any) -> Any:
     """The greatest elements along the last axis; without elements the least number of the dtype."""
-    dtype = dtype_of(values)
-    least = int_range(dtype)[0] if dtype.is_int or dtype.is_bool else -np.inf
-    return values.max(axis=-1, initial=np.array(least, values.dtype)[()])
+    least: Any = min_value(str(dtype_of(values)))
+    return values.max(axis=-1, initial=np.array(least.value, values.dtype)[()])
 
 
 def pool_reference(kind: str) -> Callable[[Any, Any], Any]:
@@ -96,7 +95,7 @@ def pool_reference(kind: str) -> Callable[[Any, Any], Any]:
             values = x[np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)]
             values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
             if kind == "max":
-                result[(..., *at)] = greatest(values)
+                result[(..., *at)] = _greatest(values)
             elif kind == "sum":
                 result[(..., *at)] = values.sum(axis=-1)
             else:
@@ -240,7 +239,7 @@ def _adaptive_reference(kind: str) -> Callable[[Any, Any], Any]:
             )
             values = x[(slice(None), slice(None), *window)]
             values = values.reshape(*x.shape[:2], math.prod(values.shape[2:]))
-            result[(..., *at)] = greatest(values) if kind == "max" else values.mean(axis=-1)
+            result[(..., *at)] = _greatest(values) if kind == "max" else values.mean(axis=-1)
         return numpy_layout(result, letters, attrs.layout).astype(data.dtype)
 
     return reference

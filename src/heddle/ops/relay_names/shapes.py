@@ -59,10 +59,10 @@ def _for_shape(new_shape: Callable[[Given], list[Any]]) -> Callable[[Given], Any
     already: a vector has no other sizes to be read."""
 
     def made(given: Given) -> Any:
-        data, sizes = given["data"], [whole(as_dim(size)) for size in new_shape(given)]
+        data, found = given["data"], new_shape(given)
+        sizes = [whole(as_dim(size)) for size in found]
         if 0 not in sizes or any(size is not None and size < 0 for size in sizes):
             return data
-        found = new_shape(given)
         read = reshaped_dims(dims_of(data), found)
         if all(is_const_int(dim, 0) for dim, size in zip(read, sizes, strict=True) if size == 0):
             return data

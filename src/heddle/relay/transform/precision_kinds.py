@@ -52,7 +52,7 @@ def kind_of(call: Any, dtype: str) -> tuple[MixedPrecision, str, str] | None:
     hook = op_attr(name, KEY)
     if hook is not None:
         kind, *dtypes = given_by(hook, f"{KEY} of {name}", Sequence, call, dtype) or (-1,)
-        if kind not in (0, 1, 2):
+        if kind not in list(MixedPrecision):
             raise UsageError(I0506, f"{KEY} of {name}: the kind is 0, 1 or 2, got {kind!r}")
         total, result = (*dtypes, dtype, dtype)[:2]
         return MixedPrecision(int(kind)), str(total), str(result)
