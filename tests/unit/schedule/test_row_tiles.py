@@ -34,6 +34,19 @@ def test_all_that_a_row_needs_is_tiled(n, rows):
     check(before, sch)
 
 
+def test_a_result_that_others_read_keeps_its_form():
+    A = te.placeholder((dim(7), dim(6)), name="A")
+    E = te.compute(A.shape, lambda i, j: A[i, j] * 2.0, name="E")
+    D = te.compute(A.shape, lambda i, j: E[i, j] + 1.0, name="D")
+    readers = [te.compute(A.shape, lambda i, j: D[i, j] * 3.0, name="F")]
+    readers.append(te.compute(A.shape, lambda i, j: D[6 - i, j] - 3.0, name="G"))
+    before = te.create_prim_func([A, *readers])
+    sch = Schedule(before)
+    sch.tile_rows("D", 0, 4)
+    assert [len(sch.get_loops(name)) for name in "EDFG"] == [3, 3, 2, 2]
+    check(before, sch)
+
+
 def test_columns_can_be_tiled_too():
     before = matmul()
     sch = Schedule(before)

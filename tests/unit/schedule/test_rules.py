@@ -141,10 +141,12 @@ def scaled(*shape):
 
 def attention(kind, b=2, n=9, k=5, t=11, m=6):
     """Products, a pass over rows, products; `kind` says what else."""
-    Q = te.placeholder((dim(b), dim(n), dim(k)), name="Q")
-    K = te.placeholder((dim(b), dim(t), dim(k)) if kind == "keys" else (dim(b), dim(k), dim(t)), name="K")
-    V = te.placeholder((dim(b), dim(t), dim(m)), name="V")
-    keys = te.compute((dim(b), dim(k), dim(t)), lambda b, i, j: K[b, j, i]) if kind == "keys" else K
+    Q = te.placeholder((size(b), size(n), size(k)), name="Q")
+    K = te.placeholder(
+        (size(b), size(t), size(k)) if kind == "keys" else (size(b), size(k), size(t)), name="K"
+    )
+    V = te.placeholder((size(b), size(t), size(m)), name="V")
+    keys = te.compute((size(b), size(k), size(t)), lambda b, i, j: K[b, j, i]) if kind == "keys" else K
     S = product_of(Q, keys, "S")
     P = across_rows(S) if kind == "columns" else along_rows(S)
     O = product_of(P, te.compute(V.shape, lambda *i: V[i] + 1.0) if kind == "values" else V, "O")
@@ -211,7 +213,9 @@ CASES = {
     "attention that maps values": (lambda: attention("values"), "RowPass"),
     "attention that gives its weights": (lambda: attention("weights"), "RowPass"),
     "a pass over columns between products": (lambda: attention("columns"), "RowPass"),
-    "attention with two maps": (lambda: attention("two results"), "RowPass"),
+    "attention with two maps": (lambda: attention("two results"), "Attention"),
+    "attention with two maps, ragged": (lambda: attention("two results", 1, 50, 5, 33, 19), "Attention"),
+    "attention with two maps, free": (lambda: attention("two results", 2, "n", 5, "m", 6), "Attention"),
     "attention read backwards": (lambda: attention("reversed"), "RowPass"),
 }
 
@@ -240,8 +244,9 @@ def test_scheduled_functions_compute_the_same(name):
         run_primfunc(scheduled, *interpreted)
         tensors = [tensor(array) for array in compiled]
         kernel(*tensors)
-        np.testing.assert_allclose(interpreted[-1], expected[-1], rtol=2e-4, atol=1e-5)
-        np.testing.assert_allclose(tensors[-1].numpy(), expected[-1], rtol=2e-4, atol=1e-5)
+        for array, of_loops, of_kernel in zip(expected, interpreted, tensors, strict=True):
+            np.testing.assert_allclose(of_loops, array, rtol=2e-4, atol=1e-5)
+            np.testing.assert_allclose(of_kernel.numpy(), array, rtol=2e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", ["n", 5, 1])

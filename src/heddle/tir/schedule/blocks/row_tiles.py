@@ -63,7 +63,7 @@ def tile_rows(func: PrimFunc, block_name: str, axis: int, rows: int) -> PrimFunc
     dims = {
         store.buffer: _dim(func, block, rows_of[block.name_hint])
         for block, store in zip(blocks, stores, strict=True)
-        if block.name_hint in rows_of and store.buffer in root.alloc_buffers
+        if block is not last and block.name_hint in rows_of and store.buffer in root.alloc_buffers
     }
     tiler = _Tiling(rows, dims)
     body = [
@@ -79,7 +79,11 @@ def tile_rows(func: PrimFunc, block_name: str, axis: int, rows: int) -> PrimFunc
 
 def _row_axes(func: PrimFunc, blocks: Sequence[SBlock], last: SBlock, axis: IterVar) -> dict[str, IterVar]:
     """By name, the blocks whose results hold rows for the rows of `last`, and the axis over these."""
-    makers = {block.body.buffer: block for block in blocks if isinstance(block.body, BufferStore)}
+    makers = {
+        block.body.buffer: block
+        for block in blocks
+        if isinstance(block.body, BufferStore) and block is not last  # its result stays as it is, for all
+    }
     found = {last.name_hint: axis}
     for block in reversed(blocks):
         row = found.get(block.name_hint)

@@ -38,6 +38,7 @@ from heddle.tir.schedule.rules.rule import (
     is_reduction,
     local_result,
     loops_of_axes,
+    try_primitive,
     vectorize_last,
 )
 from heddle.tir.schedule.schedule import LoopRV, SBlockRV, Schedule
@@ -151,6 +152,8 @@ class _Attention:
     def schedule(self) -> None:
         sch, keys, values = self.sch, self.keys, self.values
         weights = _the(sch.get_producers(values))
+        if any(region.buffer in sch.func.buffers for region in block_of(sch, weights).writes):
+            raise _OtherForm  # all of them are a result, too
         inline_maps(sch, keep=[*reread(sch), weights.name])
         scores, result = self._scores(), local_result(sch, values)
         self._tile_rows(result)
@@ -188,7 +191,8 @@ class _Attention:
         block = block_of(self.sch, result)
         read = _the(region for region in block.reads if region.buffer is made.buffer)
         rows = _the(k for k, axis in enumerate(block.iter_vars) if axis.var is read.region[dim].min)
-        self.sch.tile_rows(result, rows, self.tile.rows)
+        if not try_primitive(self.sch, lambda: self.sch.tile_rows(result, rows, self.tile.rows)):
+            raise _OtherForm  # a row needs others
 
     def _packed_keys(self, tile: Tile) -> SBlockRV:
         """The block that lays a tile of keys side by side, and fills up the last one."""
@@ -210,10 +214,16 @@ class _Attention:
         sch.reorder(*around, group, columns, row_tiles, steps, rows, vectors, lanes)
         made: LoopRV = sch.fuse(*around, group)
         sch.parallel(made)
-        sch.reverse_compute_at(result, row_tiles)
-        vectorize_last(sch, result, self.tile.lanes)
+        for handle in (result, *self._readers(result)):
+            sch.reverse_compute_at(handle, row_tiles)
+            vectorize_last(sch, handle, self.tile.lanes)
         self._in_registers(self.values, steps, (rows, vectors), lanes)
         return made
+
+    def _readers(self, result: SBlockRV) -> list[SBlockRV]:
+        """The maps of a result that several read, which take it from the nearest cache."""
+        names = [handle.name for handle in self.sch.blocks()]
+        return [SBlockRV(name) for name in names[names.index(result.name) + 1 :]]
 
     def _in_registers(
         self, handle: SBlockRV, steps: LoopRV, unrolled: tuple[LoopRV, ...], lanes: LoopRV
