@@ -3,13 +3,19 @@ test_agreement."""
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from heddle.graph.op_builder import build_call
+from heddle.graph.block_builder import BlockBuilder
+from heddle.graph.op_builder import build_call, call_op
 from heddle.graph.types import TensorType
+from heddle.ir.attrs import attrs_of
 from heddle.ir.expr import Var
+from heddle.ir.node import replace as with_fields
 from heddle.ir.types import TupleType
 from heddle.prim.evaluate import evaluate
 from heddle.prim.nodes import IntImm
@@ -82,3 +88,37 @@ def test_errors(record: Any, sample: Any, index: int) -> None:
         result_type(Typed(build_call(record, made, dict(sample.attrs))))
     assert caught.value.code == sample.code
     assert sample.words in str(caught.value)
+
+
+OTHER_VALUES: list[Any] = [None, "x", 0, -7, 2**40, 1.5, [], [1], [1, 2, 3], [2**40], [[1, 1]], float("nan")]
+WITH_ATTRS = [record for record in records() if record.attrs]
+
+
+@pytest.mark.parametrize("record", WITH_ATTRS, ids=lambda record: record.name)
+def test_attributes_of_other_values(record: Any) -> None:
+    """Nothing but an error with a code comes of a value, and a value of another kind is told as one."""
+    case = next(case for case in CASES if case.record is record)
+    made = typed(case, case.arguments(), dynamic=False)
+    fitting = dict(made.call.attrs.items())
+    for spec in record.attrs:
+        for value in OTHER_VALUES:
+            call = with_fields(made.call, attrs=attrs_of({**fitting, spec.name: value}))
+            with suppress(IRTypeError):
+                result_type(replace(made, call=call))
+
+
+def type_of_call(call: Any) -> Any:
+    builder = BlockBuilder()
+    with builder.scope():
+        return builder.value(call).ty
+
+
+def test_a_value_of_another_kind_is_named() -> None:
+    x = Var("x", TensorType((2, 3), "float32"))
+    for name, attrs, words in (
+        ("nn.softmax", {"axis": "a"}, "nn.softmax: attribute axis must be a whole number, got 'a'"),
+        ("permute_dims", {"axes": 1}, "permute_dims: attribute axes must be a list of whole numbers, got 1"),
+        ("sum", {"axis": "a"}, "sum: attribute axis must be a list of whole numbers, or one, got 'a'"),
+    ):
+        with pytest.raises(IRTypeError, match=f"R0205.*{re.escape(words)}"):
+            type_of_call(call_op(name, x, **attrs))

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from heddle.arith import Analyzer
 from heddle.arith.broadcast import stretches_to
+from heddle.graph.attr_kinds import check_kinds
 from heddle.graph.codes import R0102, R0201, R0202, R0203, R0204, R0205, R0206
 from heddle.graph.nodes import MatchCast, SeqExpr
 from heddle.graph.type_relations import (
@@ -38,14 +39,14 @@ from heddle.ir.expr import (
     TupleGetItem,
 )
 from heddle.ir.module import IRModule
-from heddle.ir.op_def import op_def
+from heddle.ir.op_def import OpDef, op_def
 from heddle.ir.types import AnyType, FuncType, TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr, constant
 from heddle.prim.nodes import Var as PrimVar
 from heddle.prim.ops import maximum, minimum
 from heddle.prim.substitute import substitute
 from heddle.runtime.dtype import DataType
-from heddle.support.diagnostics import Code, IRTypeError
+from heddle.support.diagnostics import Code, HeddleError, IRTypeError
 
 
 @dataclass(slots=True)
@@ -240,11 +241,24 @@ def _defined_inside(expr: SeqExpr) -> set[PrimVar]:
     }
 
 
+def _inferred(record: OpDef, call: Call, analyzer: Analyzer) -> Type:
+    """What the rule of an operator gives. Where it fails, an attribute of another kind is why. Raises:
+    IRTypeError."""
+    try:
+        found: Type = record.infer(Inference(call, record.name, analyzer))
+    except HeddleError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        check_kinds(record.name, record.attrs, dict(call.attrs.items()), call.span)
+        raise
+    return found
+
+
 def infer_call(call: Call, mod: IRModule | None, analyzer: Analyzer) -> Type:
     """Infer the type of a call of an operator or function."""
     record = op_def(call.op)
     if record is not None:
-        inferred: Type = record.infer(Inference(call, record.name, analyzer))
+        inferred = _inferred(record, call, analyzer)
         if record.opaque is not None:
             return inferred
         return on_device(inferred, common_device(call.args, call.span))

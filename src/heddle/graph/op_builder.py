@@ -39,15 +39,15 @@ def const(value: Any, dtype: Any = None) -> Constant:
     refuse_masked(value)
     array = np.asarray(value)
     is_plain = not hasattr(value, "dtype")
-    dtype = dtype or (_default_dtype(array) if is_plain else None)
+    dtype = dtype or (default_dtype(array) if is_plain else None)
     if dtype is None:
         return typed_constant(tensor(array))
     if is_plain:
-        _check_fits(array, DataType(dtype))
+        check_fits(array, DataType(dtype))
     return typed_constant(tensor(array.astype(DataType(dtype).numpy()), dtype=dtype))
 
 
-def _default_dtype(numbers: np.ndarray[Any, Any]) -> str | None:
+def default_dtype(numbers: np.ndarray[Any, Any]) -> str | None:
     """The dtype of a constant of Python's numbers; None where there is no rule."""
     if numbers.dtype.kind == "i":
         return "int32" if _is_within(numbers, *int_range(DataType("int32"))) else "int64"
@@ -58,7 +58,7 @@ def _is_within(numbers: np.ndarray[Any, Any], least: int, most: int) -> bool:
     return not numbers.size or bool(least <= numbers.min() and numbers.max() <= most)
 
 
-def _check_fits(numbers: np.ndarray[Any, Any], wanted: DataType) -> None:
+def check_fits(numbers: np.ndarray[Any, Any], wanted: DataType) -> None:
     """Raises: IRTypeError K0106 for integers outside the range of a dtype, and complex numbers as others."""
     help_text = "take another dtype, or give an array: numpy's casts wrap and drop what does not fit"
     if numbers.dtype.kind in "iuO" and wanted.is_int:

@@ -40,8 +40,7 @@ class Input:
 
 @frozen
 class AttrSpec:
-    """An attribute: `kind` is a word ("int", "ints", "dtype", "str", "bool", "float"). Relay's calls are
-    checked against it."""
+    """An attribute: `kind` is a word of `graph.attr_kinds` ("int", "ints", "list", "dtype", "str", ...)."""
 
     name: str
     kind: str

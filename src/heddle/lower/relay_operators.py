@@ -75,16 +75,18 @@ def _all_names() -> Mapping[str, Sequence[OpAlias]]:
     OP_RECORDS.fill()
     found: dict[str, list[OpAlias]] = {}
     for key, (record, alias) in OP_ALIASES.items():
-        if key.startswith(PREFIX) and alias.expression is None:
+        if key.startswith(PREFIX):
             found.setdefault(record.name, []).append(alias)
     return found
 
 
 def _names(record: OpDef) -> Sequence[OpAlias]:
-    """What Relay calls an operator, the name that graphs have first."""
-    return sorted(
-        _all_names().get(record.name, ()), key=lambda alias: (alias.name != record.name, alias.name)
-    )
+    """What Relay calls an operator: the name that graphs have first, then those that are the record."""
+
+    def place(alias: OpAlias) -> tuple[bool, bool, str]:
+        return alias.name != record.name, alias.expression is not None, alias.name
+
+    return sorted(_all_names().get(record.name, ()), key=place)
 
 
 def _guess(record: OpDef, alias: OpAlias, call: Call) -> Found | None:

@@ -284,7 +284,7 @@ def declare() -> None:
                 Input("batch_indices", meaning="(regions,): the image of each"),
             ),
             attrs=(
-                AttrSpec("pooled_size", "ints", meaning="height and width of the bins"),
+                AttrSpec("pooled_size", "list", meaning="height and width of the bins"),
                 AttrSpec("spatial_scale", "float", 1.0, "from coordinates to elements"),
                 AttrSpec("sample_ratio", "int", 0, "samples of a bin each way; 0: one an element"),
                 AttrSpec("aligned", "bool", False, "elements have their middles at halves"),
@@ -332,7 +332,7 @@ def declare() -> None:
                 Input("rois", meaning="(regions, 5): the number of the image, x1, y1, x2, y2"),
             ),
             attrs=(
-                AttrSpec("pooled_size", "ints", meaning="height and width of the bins"),
+                AttrSpec("pooled_size", "list", meaning="height and width of the bins"),
                 AttrSpec("spatial_scale", "float", 1.0, "from coordinates to elements"),
             ),
             doc=(

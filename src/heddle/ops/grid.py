@@ -325,9 +325,9 @@ def declare() -> None:
                 Input("block_shape", "shape", "sizes of a block"),
             ),
             attrs=(
-                AttrSpec("strides", "ints"),
-                AttrSpec("padding", "ints", meaning="before all axes, then after all axes"),
-                AttrSpec("dilation", "ints"),
+                AttrSpec("strides", "list"),
+                AttrSpec("padding", "list", meaning="before all axes, then after all axes"),
+                AttrSpec("dilation", "list"),
             ),
             doc="(n, channels, image...): every element the sum of what the blocks that cover it hold of it.",
             infer=_infer_col2im,

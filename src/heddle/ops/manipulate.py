@@ -183,7 +183,7 @@ def _declare_axes() -> None:
         OpDef(
             name="permute_dims",
             inputs=(_X,),
-            attrs=(AttrSpec("axes", "ints", None, "the order; None reverses"),),
+            attrs=(AttrSpec("axes", "list", None, "the order; None reverses"),),
             doc="Axis k of the result is axis axes[k] of x.",
             infer=_infer_permute,
             reference=lambda attrs, x: np.ascontiguousarray(np.transpose(x, attrs.axes)).reshape(

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from heddle.graph.op_builder import check_fits, default_dtype
 from heddle.graph.types import TensorType as GraphTensorType
 from heddle.ir import expr as ir
 from heddle.ir import types
@@ -128,14 +129,12 @@ def var(
     return ir.Var(name_hint, type_annotation, dialect="relay", span=span or ambient_span())
 
 
-_NARROWED = {"int64": "int32", "float64": "float32"}
-
-
 def const(value: Any, dtype: str | None = None, span: Span | None = None) -> ir.Constant:
-    """A constant of a number, list, array or tensor. Without `dtype`, int64 becomes int32 and float64
-    float32.
+    """A constant of a number, list, array or tensor. Without `dtype`, int64 becomes int32 where all values
+    fit, and float64 float32. With one, arrays are cast by numpy's rules.
 
-    Raises: UsageError Q0101 for any other value.
+    Raises: UsageError Q0101 for any other value; IRTypeError K0106 for Python numbers that `dtype` cannot
+    represent.
     """
     if isinstance(value, Tensor) and dtype is None:
         return ir.Constant(value, span=span or ambient_span())
@@ -147,10 +146,12 @@ def const(value: Any, dtype: str | None = None, span: Span | None = None) -> ir.
         array = np.asarray(value)
     except ValueError as error:
         raise UsageError(Q0101, f"the list is no array: {error}") from error
-    if array.dtype.kind not in "biufV" or array.dtype.kind == "O":
+    if array.dtype.kind not in "biufV":
         raise UsageError(Q0101, f"a constant has numbers as elements, got {array.dtype}")
-    wanted = dtype or _NARROWED.get(str(array.dtype))
+    wanted = dtype or (default_dtype(array) if array.dtype in ("int64", "float64") else None)
     if wanted is not None:
+        if not hasattr(value, "dtype"):
+            check_fits(array, DataType(wanted))
         array = array.astype(DataType(wanted).numpy())
     return ir.Constant(tensor(array, dtype=wanted) if wanted else tensor(array), span=span or ambient_span())
 

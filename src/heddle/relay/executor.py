@@ -169,13 +169,11 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     for name, value in params.items():
         found = [param for param in func.params if param.name_hint == name]
         if len(found) > 1:
-            raise UsageError(
-                Q0101, f"{len(found)} parameters are called {name!r}", help="relay.bind takes the variables"
-            )
+            help_text = "relay.bind takes the variables"
+            raise UsageError(Q0101, f"{len(found)} parameters are called {name!r}", help=help_text)
         for param in found:
             binds[param] = _bound(value, param)
-    made: Function = bind(func, binds) if binds else func
-    return made
+    return bind(func, binds) if binds else func
 
 
 def _bound(value: Any, param: Var) -> Expr:

@@ -6,7 +6,8 @@ own in it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from heddle.graph.codes import R0201, R0205
@@ -51,12 +52,20 @@ def expand(name: str, args: Sequence[Expr], attrs: Attrs) -> Expr:
     """The expression of records that a call is; `args` are typed. Raises: HeddleError of the mapping."""
     record, alias = lookup(name)
     given = given_arguments(record, alias, args, attrs)
-    try:
+    with fitting(name):
         return expand_alias(record, alias, given)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def fitting(name: str) -> Iterator[None]:
+    """Inside, sizes and layouts are taken apart as those that the operator states. Raises: IRTypeError R0205
+    where they are others."""
+    try:
+        yield
     except HeddleError:
         raise
-    except (ArithmeticError, LookupError, ValueError) as error:  # sizes are taken apart for the ranks stated
-        what = "the arguments have other ranks, or attributes other lengths, than the operator takes"
+    except (ArithmeticError, LookupError, ValueError) as error:
+        what = "ranks of arguments and attributes (lengths, layouts) do not fit each other"
         raise IRTypeError(R0205, f"{name}: {what}") from error
 
 

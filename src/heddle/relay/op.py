@@ -6,7 +6,6 @@ says under this name (`OpAlias`).
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import Parameter, Signature, signature
@@ -15,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from heddle.graph.codes import R0201, R0205
+from heddle.graph.attr_kinds import check_kinds, is_whole
+from heddle.graph.codes import R0201
 from heddle.graph.op_builder import bind_arguments
-from heddle.graph.virtual_device import VirtualDevice, device_attribute
-from heddle.ir.attrs import NO_ATTRS, Attrs, attrs_of
+from heddle.graph.virtual_device import device_attribute
+from heddle.ir.attrs import Attrs, attrs_of
 from heddle.ir.codes import I0401
 from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.expr_operators import EXPRESSION_OPERATORS
@@ -102,8 +102,6 @@ def default_attrs(name: str, given: Mapping[str, Any]) -> Attrs:
     """The attributes of a call, defaults filled in. Raises: UsageError I0403."""
     record, alias = lookup(name)
     specs = alias.attrs_of(record)
-    if not specs and not given:
-        return NO_ATTRS
     return _checked(name, specs, bind_arguments(name, (), specs, (), given)[1])
 
 
@@ -114,46 +112,18 @@ def full_attrs(call: Call) -> Attrs:
     return found if len(found) != len(call.attrs) else call.attrs
 
 
-# ---- kinds of attributes
-
-_WHOLE, _REAL = (int, np.integer), (int, float, np.integer, np.floating)
-_KINDS: dict[str, tuple[str, tuple[type, ...], int, bool]] = {
-    "int": ("a whole number", _WHOLE, 0, True),
-    "ints": ("a list of whole numbers, or one", _WHOLE, 1, True),
-    "list": ("a list of whole numbers", _WHOLE, 1, False),
-    "pairs": ("a list of pairs of whole numbers", _WHOLE, 2, False),
-    "float": ("a number", _REAL, 0, True),
-    "floats": ("a list of numbers", _REAL, 1, False),
-    "bool": ("True or False", (bool, int), 0, True),
-    "device": ("a device", (str, VirtualDevice), 0, True),
-    "str": ("a string", (str,), 0, True),
-    "dtype": ("the name of an element type", (str,), 0, True),
-}
-"""Of each kind: what it is called, what its items are, how deeply its lists are nested, and whether one item
-stands for a list."""
-
-
 def _checked(name: str, specs: Sequence[AttrSpec], attrs: Mapping[str, Any]) -> Attrs:
-    """Attributes of the kinds that the operator declares. Raises: IRTypeError R0205."""
-    found = {}
+    """Attributes of the kinds that the operator declares; of a window, with a number for each axis that it
+    moves along. Raises: IRTypeError R0205."""
+    check_kinds(name, specs, attrs)
+    found, steps = {}, next((spec.default for spec in specs if spec.name == "strides"), None)
     for spec in specs:
         value = found[spec.name] = attrs[spec.name]
-        words, items, depth, is_one = _KINDS.get(spec.kind, _KINDS["int"])
-        if value is None and spec.default in (None, ""):
-            continue
-        if not ((is_one and isinstance(value, items)) or (depth and _fits(value, items, depth))):
-            message = f"{name}: attribute {spec.name} must be {words}, got {reprlib.repr(value)}"
-            raise IRTypeError(R0205, message)
         if spec.kind == "float" and isinstance(value, int):
             found[spec.name] = float(value)
+        elif spec.kind == "ints" and is_whole(value) and isinstance(steps, tuple):
+            found[spec.name] = (int(value),) * len(steps)
     return attrs_of(found)
-
-
-def _fits(value: Any, items: tuple[type, ...], depth: int) -> bool:
-    """Whether these are lists of items, nested to a depth."""
-    if depth == 0:
-        return isinstance(value, items)
-    return isinstance(value, (tuple, list)) and all(_fits(item, items, depth - 1) for item in value)
 
 
 # ---- functions that are several operators

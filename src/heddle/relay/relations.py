@@ -20,7 +20,7 @@ from heddle.ir.structural import structural_equal
 from heddle.ir.types import TupleType, Type
 from heddle.ir.visitor import walk_distinct
 from heddle.relay.codes import Q0301, Q0310
-from heddle.relay.expand import given_arguments, placeholder, relay_words, result_type
+from heddle.relay.expand import fitting, given_arguments, placeholder, relay_words, result_type
 from heddle.relay.nodes import IncompleteType
 from heddle.relay.op import full_attrs, lookup
 from heddle.relay.text_values import type_text
@@ -209,8 +209,9 @@ class Relations:
             return
         holders = [placeholder(ty) if is_complete(ty) else None for ty in args]
         given = given_arguments(record, alias, holders, attrs)
-        names = [spec.name for spec in alias.inputs_of(record)]
-        for name, rule in alias.derived.items():
-            place = names.index(name)
-            if place < len(args) and holders[place] is None and (found := rule(given)) is not None:
-                self.unifier.unify(relation.args[place], found)
+        for place, (spec, holder) in enumerate(zip(alias.inputs_of(record), holders, strict=False)):
+            if spec.name in alias.derived and holder is None:
+                with fitting(alias.name):
+                    found = alias.derived[spec.name](given)
+                if found is not None:
+                    self.unifier.unify(relation.args[place], found)

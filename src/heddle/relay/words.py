@@ -20,11 +20,7 @@ Attributes = Mapping[str, Any]
 
 def _integers(value: Any) -> list[int]:
     """Numbers of an argument or attribute that lists them. Raises: IRTypeError R0210 for free ones."""
-    given: Any = value
-    if isinstance(value, ShapeExpr):
-        given = value.values
-    elif isinstance(value, Tuple):
-        given = value.fields
+    given: Any = value.values if isinstance(value, ShapeExpr) else getattr(value, "fields", value)
     items = given if isinstance(given, (tuple, list)) else (given,)
     if not all(isinstance(item, (int, IntImm)) for item in items):
         raise IRTypeError(R0210, "Relay's text has no place for a size that is free")
@@ -44,8 +40,8 @@ def _reshape(args: Sequence[Any], attrs: Attributes) -> Call:
 
 def _strided_slice(args: Sequence[Any], attrs: Attributes) -> Call:
     axes, begin, end = map(_integers, args[1:4])
-    strides = _integers(args[4]) if len(args) > 4 else [1] * len(axes)
-    lists = {"axes": axes, "begin": begin, "end": end, "strides": strides}
+    lists = {"axes": axes, "begin": begin, "end": end}
+    lists["strides"] = _integers(args[4]) if len(args) > 4 else [1] * len(axes)
     return relay_call("strided_slice", (args[0],), lists)
 
 

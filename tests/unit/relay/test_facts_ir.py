@@ -20,6 +20,7 @@ from heddle.relay.analysis import (
     well_formed,
 )
 from heddle.runtime import tensor
+from heddle.support.diagnostics import IRTypeError
 from tests.unit.relay.programs import value
 
 F32 = relay.scalar_type("float32")
@@ -43,6 +44,10 @@ def test_1_1_variables() -> None:
         ([1, 2], "int32"),
         (np.array([1.0]), "float32"),
         (np.array([1], "int64"), "int32"),
+        (2**40, "int64"),
+        ([1, -(2**31) - 1], "int64"),
+        (np.array([1, 2**40]), "int64"),
+        (np.array([-1], "int8"), "int8"),
         (np.float16(1), "float16"),
         (np.array([True]), "bool"),
         (tensor(np.array([1], "int64")), "int64"),
@@ -55,7 +60,16 @@ def test_1_2_constants(given: Any, dtype: str) -> None:
     np.testing.assert_array_equal(made.data.numpy(), given.numpy() if hasattr(given, "numpy") else given)
 
 
-@pytest.mark.parametrize("given", ["text", None, {}, [[1], [2, 3]], object()])
+@pytest.mark.parametrize(("given", "dtype"), [(300, "uint8"), ([1, -1], "uint8"), (2**40, "int32")])
+def test_numbers_that_a_dtype_cannot_represent_are_no_constants(given: Any, dtype: str) -> None:
+    with pytest.raises(IRTypeError, match="K0106") as caught:
+        relay.const(given, dtype)
+    assert dtype in str(caught.value)
+    wrapped = relay.const(np.array(given), dtype)  # an array is cast as numpy does
+    np.testing.assert_array_equal(wrapped.data.numpy(), np.array(given).astype(dtype))
+
+
+@pytest.mark.parametrize("given", ["text", None, {}, [[1], [2, 3]], object(), [2**70]])
 def test_1_2_other_values_are_no_constants(given: Any) -> None:
     with pytest.raises(ValueError, match="Q0101"):
         relay.const(given)

@@ -318,7 +318,7 @@ def test_what_relay_has_no_words_for_is_a_graph_that_it_calls(name: str) -> None
     model, makers = PARTS[name]
     mod, _ = relay.frontend.from_onnx(model)
     assert mod["main"].dialect == "relay" and verify_module(mod) == []
-    again = from_source(module_script(mod))
+    again = from_source(module_script(mod, show_meta=True))
     for _ in range(2):
         arrays = [make() for make in makers]
         expected = by_graph(model, arrays)

@@ -238,7 +238,7 @@ def declare() -> None:
             inputs=(_DATA,),
             attrs=(
                 AttrSpec(
-                    "pad_width", "ints", meaning="before and after each axis, flat; negative widths crop"
+                    "pad_width", "list", meaning="before and after each axis, flat; negative widths crop"
                 ),
                 AttrSpec("pad_mode", "str", "constant", ", ".join(topi.MODES)),
                 AttrSpec("pad_value", "float", 0.0, "of mode constant"),

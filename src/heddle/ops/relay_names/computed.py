@@ -8,6 +8,7 @@ import numpy as np
 
 from heddle.graph.codes import R0203
 from heddle.graph.op_builder import build_call_in, call_op, const
+from heddle.graph.types import MAX_NDIM
 from heddle.ir.expr import Expr
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.images import RESIZED
@@ -23,6 +24,7 @@ from heddle.ops.relay_names.rules import (
     sizes_of,
     tensor_type,
     whole,
+    whole_within,
 )
 from heddle.support.diagnostics import IRTypeError
 
@@ -76,7 +78,7 @@ def _squeezed(given: Given) -> Any:
 
 def _widened(given: Given) -> Any:
     """The sizes with ones from an axis on."""
-    data, count = given["data"], int(given["num_newaxis"])
+    data, count = given["data"], whole_within(given, "num_newaxis", 0, MAX_NDIM)
     ndim = rank(data)
     if not ndim:
         return const(np.ones(count), _INT)

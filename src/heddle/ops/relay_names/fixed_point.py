@@ -6,12 +6,24 @@ from typing import Any
 
 from heddle.graph.op_builder import call_op, const
 from heddle.ir.op_def import Input
-from heddle.ops.relay_names.rules import DATA, Given, Rows, alias, attr, dims_of, fixed, rank, tensor_type
+from heddle.ops.relay_names.rules import (
+    DATA,
+    Given,
+    Rows,
+    alias,
+    attr,
+    dims_of,
+    fixed,
+    rank,
+    tensor_type,
+    whole_within,
+)
 
 
 def _multiplied(given: Given) -> Any:
     """data * multiplier / 2**31 * 2**shift in int64, halves up."""
-    left, right = max(int(given["shift"]), 0), 31 + max(-int(given["shift"]), 0)
+    shift = whole_within(given, "shift", -32, 32)  # what the numbers of int64 take
+    left, right = max(shift, 0), 31 + max(-shift, 0)
     wide = call_op("astype", given["data"], dtype="int64")
     product = call_op("multiply", wide, const(int(given["multiplier"]) << left, "int64"))
     rounded = call_op("add", product, const(1 << (right - 1), "int64"))

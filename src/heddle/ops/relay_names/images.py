@@ -232,7 +232,7 @@ def _regions() -> Rows:
             "vision.roi_align",
             (Input("data"), Input("rois")),
             (
-                attr("pooled_size", "ints"),
+                attr("pooled_size", "list"),
                 attr("spatial_scale", "float"),
                 attr("sample_ratio", "int", -1),
                 attr("layout", "str", "NCHW"),
@@ -256,7 +256,7 @@ def _regions() -> Rows:
         alias(
             "vision.roi_pool",
             (Input("data"), Input("rois")),
-            (attr("pooled_size", "ints"), attr("spatial_scale", "float"), attr("layout", "str", "NCHW")),
+            (attr("pooled_size", "list"), attr("spatial_scale", "float"), attr("layout", "str", "NCHW")),
             expression=_channels_first(
                 "vision.roi_pool", "pooled_size", "spatial_scale", rois=lambda given: given["rois"]
             ),

@@ -15,11 +15,14 @@ from heddle.ops.relay_names.rules import (
     Rows,
     alias,
     attr,
+    check_constant,
     dims_of,
     kernel_window,
+    known_places,
     size_vector,
     tensor_type,
     whole,
+    whole_within,
 )
 from heddle.support.diagnostics import IRTypeError
 
@@ -82,7 +85,9 @@ def _correlated(given: Given) -> Any:
             R0203, f"nn.correlation: an image of {height} x {width} has no place for the windows"
         )
     radius = reach // move
-    moves, rows, columns = (np.arange(-radius, radius + 1) * move, *map(_span(reach, step, size), counts))
+    moves = (known_places(2 * radius + 1, "nn.correlation") - radius) * move
+    rows, columns = (reach + known_places((count - 1) * step + size, "nn.correlation") for count in counts)
+    check_constant(len(moves) * max(len(rows), len(columns)), "nn.correlation")
     across = len(moves)
     first = call_op("take", one, const(rows, _INT), axis=2)
     first = call_op("take", first, const(columns, _INT), axis=3)
@@ -99,11 +104,6 @@ def _correlated(given: Given) -> Any:
     found = call_op("reshape", found, [batch, across * across, len(rows), len(columns)])
     made = call_op("nn.avg_pool2d", found, pool_size=[size, size], strides=[step, step])
     return laid_out(made, "NCHW", str(given["layout"]))
-
-
-def _span(reach: int, step: int, size: int) -> Any:
-    """The places that windows of a size cover, of which the first begins at `reach`."""
-    return lambda count: reach + np.arange((count - 1) * step + size)
 
 
 def _weight_gradient(given: Given) -> Any:
@@ -189,7 +189,7 @@ def _in_bits(given: Given) -> Any:
     shape = [width if place == axis + 1 else 1 for place in range(len(apart))]
     wide = call_op("reshape", call_op("astype", data, dtype="uint64"), apart)
     planes = []
-    for bit in range(int(given["bits"])):
+    for bit in range(whole_within(given, "bits", 1, 64)):
         one = call_op("bitwise_and", call_op("right_shift", wide, const(bit, "uint64")), const(1, "uint64"))
         parts = call_op("multiply", one, const(factors.reshape(shape), "uint64"))
         planes.append(call_op("astype", call_op("sum", parts, axis=[axis + 1]), dtype=kind))
@@ -199,8 +199,8 @@ def _in_bits(given: Given) -> Any:
 def _of_bits(given: Given, name: str, data_bits: str, attrs: Given) -> Any:
     """A product of the numbers that the lowest bits are; in the unipolar form a bit 0 of a weight is -1."""
     data = call_op("astype", given["data"], dtype="int32")
-    data = call_op("bitwise_and", data, const((1 << int(given[data_bits])) - 1, "int32"))
-    most = (1 << int(given["weight_bits"])) - 1
+    data = call_op("bitwise_and", data, const((1 << whole_within(given, data_bits, 1, 31)) - 1, "int32"))
+    most = (1 << whole_within(given, "weight_bits", 1, 31)) - 1
     weight = call_op("bitwise_and", call_op("astype", given["weight"], dtype="int32"), const(most, "int32"))
     if given["unipolar"]:
         double = call_op("multiply", weight, const(2, "int32"))
@@ -289,7 +289,7 @@ def _crops(given: Given) -> Any:
         )
         low, high = (call_op("take", given["boxes"], const([axis + k], _INT), axis=1) for k in (0, 2))
         if count > 1:
-            steps = const((np.arange(count) / (count - 1)).reshape(1, -1), "float32")
+            steps = const((known_places(count, "crop_size") / (count - 1)).reshape(1, -1), "float32")
             at = call_op("add", low, call_op("multiply", call_op("subtract", high, low), steps))
         else:
             at = call_op("multiply", call_op("add", low, high), const(0.5, "float32"))

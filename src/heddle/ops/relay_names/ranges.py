@@ -21,6 +21,7 @@ from heddle.ops.relay_names.rules import (
     axis_from,
     dims_of,
     fixed,
+    known_places,
     rank,
     shape_input,
     sizes_of,
@@ -96,7 +97,7 @@ def _ranged(given: Given) -> Any:
     if not step:
         raise IRTypeError(R0205, "arange: the step is 0")
     count = max(ceil((stop - start) / step), 0)
-    return const(start + np.arange(count) * step, dtype)
+    return const(start + known_places(count, "arange") * step, dtype)
 
 
 def _arange(start: Any, stop: Any = None, step: Any = None, dtype: str = "float32") -> Given:

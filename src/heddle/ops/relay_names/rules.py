@@ -17,6 +17,7 @@ from heddle.ir.op_def import AttrSpec, Input, OpAlias
 from heddle.ir.types import TupleType, Type
 from heddle.prim.nodes import IntImm, PrimExpr
 from heddle.support.diagnostics import IRTypeError
+from heddle.support.limits import current_limits, exceeded
 
 Given = Mapping[str, Any]
 Rows = Iterator[tuple[str, OpAlias]]
@@ -130,6 +131,26 @@ def sizes_of(tensor: Expr) -> Expr:
     if dims is None:
         return call_op("shape_to_tensor", call_op("shape_of", tensor))
     return size_vector(dims)
+
+
+def whole_within(given: Given, name: str, least: int, most: int) -> int:
+    """An attribute that is a number in a range. Raises: IRTypeError R0205."""
+    value = int(given[name])
+    if not least <= value <= most:
+        raise IRTypeError(R0205, f"attribute {name} must be between {least} and {most}, got {value}")
+    return value
+
+
+def known_places(count: int, what: str) -> np.ndarray[Any, Any]:
+    """0, 1, ... for a constant. Raises: UsageError S0601 beyond the limit `fold_bytes`."""
+    check_constant(count, what)
+    return np.arange(count)
+
+
+def check_constant(count: int, what: str) -> None:
+    """Raises: UsageError S0601 where so many numbers of int64 are beyond the limit `fold_bytes`."""
+    if 8 * count > current_limits().fold_bytes:
+        raise exceeded("fold_bytes", f"{what} takes a constant of {8 * count} bytes")
 
 
 def as_list(value: Any) -> list[Any]:

@@ -14,6 +14,7 @@ import numpy as np
 from heddle.arith.sizes import as_dim, product
 from heddle.graph.codes import R0203, R0205
 from heddle.graph.op_builder import call_op, const
+from heddle.graph.types import MAX_NDIM
 from heddle.ir.expr import Call, Expr, Tuple
 from heddle.ir.op_def import Input
 from heddle.ops.relay_names.rules import (
@@ -31,6 +32,7 @@ from heddle.ops.relay_names.rules import (
     sizes_of,
     stated,
     whole,
+    whole_within,
 )
 from heddle.prim.nodes import IntImm, is_const_int
 from heddle.support.diagnostics import IRTypeError, UsageError
@@ -41,7 +43,7 @@ _AXIS = attr("axis", "int", 0)
 
 
 def _expanded_axes(given: Given) -> list[int]:
-    count = int(given["num_newaxis"])
+    count = whole_within(given, "num_newaxis", 0, MAX_NDIM)
     first = axis_from(int(given["axis"]), rank(given["data"]) + 1)
     return [first + place for place in range(count)]
 
