@@ -66,6 +66,8 @@ def _run(
         value if is_axes(case.record, k) else _resized(rng, kind, value, case, mapping)
         for k, (kind, value) in enumerate(zip(kinds, given, strict=True))
     )
+    if case.record.name == "reshape" and -1 in resized[1] and 0 in resized[1] and 0 not in given[1]:
+        return None  # numbers alone do not say that a free size is 0: see test_edges
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)

@@ -17,6 +17,8 @@ from heddle.graph.op_builder import call_op
 from heddle.graph.types import TensorType
 from heddle.ir.expr import Var
 from heddle.ir.op_def import Without, op_def
+from heddle.prim.nodes import SizeVar
+from heddle.relax.interpreter import GraphInterpreter
 from heddle.runtime.dtype import dtype_of
 from heddle.support.diagnostics import IRTypeError, Trap
 from tests.unit.relay.programs import plain
@@ -259,3 +261,20 @@ def test_bounds_beyond_a_type_of_integers_do_not_clip(dtype: str, bound: float) 
     wanted = [max(int(number), -bound) if number < 0 else min(int(number), bound) for number in x.tolist()]
     made = np.array([int(number) for number in wanted], "object").astype(dtype)
     assert_everywhere(made, lambda p: relay.clip(p, -bound, bound), x)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0), (0, 3, 5), (2, 3, 5)])
+def test_a_free_size_of_a_new_shape_that_is_0_is_no_sign(shape: tuple[int, int, int]) -> None:
+    """(a, b, n) to (-1, n): a 0 that is written copies a size of the data, a size that is 0 does not."""
+    a, b, n = map(SizeVar, "abn")
+    x = Var("x", TensorType((a, b, n), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(call_op("reshape", x, [-1, n])))
+    mod = builder.get()
+    given = RNG.standard_normal(shape).astype(F)
+    wanted = given.reshape(shape[0] * shape[1], shape[2])
+    np.testing.assert_array_equal(GraphInterpreter(mod)["main"](given), wanted, strict=True)
+    for mode in ("bytecode", "compiled"):
+        vm = heddle.relax.VirtualMachine(heddle.compile(mod, exec_mode=mode), heddle.cpu())
+        np.testing.assert_array_equal(vm["main"](heddle.tensor(given)).numpy(), wanted, strict=True)

@@ -10,6 +10,7 @@ import pytest
 
 from heddle.ir.attrs import attrs_of
 from heddle.ir.op import OP_RECORDS
+from heddle.topi.nn.window import spread
 from tests.ops.cases import Case, cases, flat
 from tests.ops.tolerances import assert_close
 
@@ -59,6 +60,7 @@ def _pool(kind: str, ndim: int) -> Oracle:
             or attrs.layout != NCHW[ndim]
             or (kind == "avg" and is_dilated)
             or data.dtype != torch.float32
+            or any(2 * pad > size for pad, size in zip(padding, spread(attrs.pool_size, ndim), strict=True))
         ):
             return None
         options = {"stride": attrs.strides, "padding": padding, "ceil_mode": bool(attrs.ceil_mode)}

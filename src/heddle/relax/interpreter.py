@@ -13,7 +13,7 @@ import numpy as np
 
 from heddle.graph.codes import R0601, R0602, R0603
 from heddle.graph.nodes import MatchCast, SeqExpr
-from heddle.graph.types import ShapeExpr
+from heddle.graph.types import ShapeExpr, TensorType
 from heddle.graph.values import (
     Dims,
     apply_operator,
@@ -128,7 +128,10 @@ class _Frame:
             return self._bound(*(self.eval(arg) for arg in expr.args))
         if record.name in ("invoke_closure", "invoke_pure_closure"):
             return as_value(self.eval(expr.args[0])(*self.eval(expr.args[1])))
-        return apply_operator(record, expr.attrs, [self.eval(arg) for arg in expr.args], expr.span)
+        values = [self.eval(arg) for arg in expr.args]
+        if record.name == "reshape" and isinstance(expr.ty, TensorType) and expr.ty.dims is not None:
+            values[1] = shape_value(expr.ty.dims, self.dims)  # a free size that is 0 is no sign for another
+        return apply_operator(record, expr.attrs, values, expr.span)
 
     @staticmethod
     def _bound(function: Callable[..., Any], last: tuple[Any, ...]) -> Callable[..., Any]:

@@ -160,9 +160,11 @@ def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
     """A function with the parameters of these names known; other names do nothing. A Python number takes the
     dtype of its parameter.
 
-    Raises: UsageError Q0101 where two parameters have one of the names, and for what is no mapping;
+    Raises: UsageError Q0101 where two parameters have one of the names, and for no function or mapping;
     TrapTypeError Q0402 for an array that does not fit its parameter's type.
     """
+    if not isinstance(func, Function):
+        raise UsageError(Q0101, f"expected a function, got {type(func).__name__}")
     if not isinstance(params, Mapping):
         raise UsageError(Q0101, f"params: expected arrays by name, got {type(params).__name__}")
     binds = {}

@@ -95,7 +95,8 @@ class Kernels:
     def __init__(self, compiled: CompiledKernels) -> None:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
-        self._jit = llvm.create_lljit_compiler()
+        # the older linker ends the process where sections come to lie more than 2 GiB apart
+        self._jit = llvm.create_lljit_compiler(use_jit_link=True)
         builder = llvm.JITLibraryBuilder().add_object_img(compiled.object_code).add_current_process()
         for name, function in _SYMBOLS.items():
             builder.import_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)

@@ -107,6 +107,8 @@ OTHERS: list[tuple[str, Callable[[], Any]]] = [
     ("D0103.*list", lambda: relay.build(MOD, params=[1])),
     ("D0103.*list", lambda: relay.vm.compile(MOD, params=[1])),
     ("Q0101.*list", lambda: relay.bind(FUNC, [1])),
+    ("Q0101.*a function, got int", lambda: relay.build_module.bind_params_by_name(3, {"x": 1})),
+    ("Q0101.*a function, got IRModule", lambda: relay.build_module.bind_params_by_name(MOD, {})),
     ("Q0101.*NoneType", lambda: relay.parse(None)),
     ("Q0101.*bytes", lambda: relay.fromtext(b"fn")),
     ("Q0101.*int", lambda: relay.parse_expr(3)),

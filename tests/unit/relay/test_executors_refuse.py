@@ -51,6 +51,26 @@ def test_static_modules(kind: str) -> None:
     np.testing.assert_array_equal(module.get_output(np.int32(0)).numpy(), 3 * ONES)
 
 
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+def test_what_is_no_program_on_a_device(kind: str) -> None:
+    factory, module = _module(kind)
+    for odd in (*ODD, factory, MOD):
+        with pytest.raises(HeddleError, match=r"V0303.*expected a program on a device") as caught:
+            type(module)(odd)
+        assert 'factory["default"](device)' in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["graph", "aot"])
+@pytest.mark.parametrize("key", ["y", 1])
+def test_a_value_that_does_not_fit_names_its_input(kind: str, key: str | int) -> None:
+    _, module = _module(kind)
+    for value, code in ((np.ones(3, "float32"), "U0301"), ("text", "U0302")):
+        with pytest.raises(HeddleError, match=rf"{code}(?s:.*)the value is for input 'y'"):
+            module.set_input(key, value)
+    module.run(x=ONES, y=ONES)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), ONES + ONES)
+
+
 def test_parameters_are_shared_with_a_graph_alone() -> None:
     module = _module("graph")[1]
     data = heddle.runtime.save_param_dict({"x": heddle.runtime.tensor(ONES)})

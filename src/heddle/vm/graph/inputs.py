@@ -11,7 +11,7 @@ import numpy as np
 
 from heddle.runtime.module import Module
 from heddle.runtime.tensor import Tensor, tensor
-from heddle.support.diagnostics import Trap, TrapIndexError, UsageError, did_you_mean
+from heddle.support.diagnostics import HeddleError, Trap, TrapIndexError, UsageError, did_you_mean
 from heddle.vm.codes import V0803, V0804
 
 
@@ -78,7 +78,12 @@ class StaticExecutor(Module):
 
     def set_input(self, key: str | int, value: Any) -> None:
         """Copy a value to an input. Raises: Trap V0803; the errors of `Tensor.copyfrom`."""
-        self.get_input(key).copyfrom(value if isinstance(value, Tensor) else tensor(value))
+        own = self.get_input(key)
+        try:
+            own.copyfrom(value if isinstance(value, Tensor) else tensor(value))
+        except HeddleError as error:
+            error.add_place(f"the value is for input {self.get_input_name(self._input_number(key))!r}", None)
+            raise
 
     @abstractmethod
     def get_num_outputs(self) -> int:

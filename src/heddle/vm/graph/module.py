@@ -17,9 +17,15 @@ from heddle.vm.graph.nodes import Graph, graph_from_json
 
 
 class StaticModule(Benchmarked):
-    """A program with fixed input sizes: `set_input`, `run`, `get_output`. `module` has the same functions."""
+    """A program with fixed input sizes: `set_input`, `run`, `get_output`. `module` has the same functions.
+
+    Raises: UsageError V0303 for anything else.
+    """
 
     def __init__(self, module: Module) -> None:
+        if not callable(getattr(module, "set_input", None)):
+            what, help_text = type(module).__name__, 'factory["default"](device) makes one'
+            raise UsageError(V0303, f"expected a program on a device, got {what}", help=help_text)
         self.module: Any = module
 
     def set_input(self, key: str | int | None = None, value: Any = None, **params: Any) -> None:
