@@ -147,7 +147,6 @@ def test_large_numbers_name_their_limit() -> None:
             relay.transform.InferTypeLocal(relay.arange(relay.const(101)))
 
 
-CROPS = [relay.TensorType(IMAGE), relay.TensorType((2, 4)), relay.TensorType((2,), "int32")]
 IMAGES = [
     relay.var("i", shape=IMAGE),
     relay.var("b", shape=(2, 4)),

@@ -157,6 +157,9 @@ def attention(kind, b=2, n=9, k=5, t=11, m=6):
             te.compute(O.shape, lambda *i, f=f: f(O[i]), name=f.__name__) for f in (prim.tanh, prim.exp)
         ]
         return te.create_prim_func([Q, K, V, *others])
+    if kind == "one of two reversed":
+        back = te.compute(O.shape, lambda b, i, j: O[b, n - 1 - i, j], name="back")
+        return te.create_prim_func([Q, K, V, te.compute(O.shape, lambda *i: prim.tanh(O[i])), back])
     if kind == "reversed":
         return te.create_prim_func([Q, K, V, te.compute(O.shape, lambda b, i, j: O[b, n - 1 - i, j])])
     return te.create_prim_func([Q, K, V, O])
@@ -215,6 +218,7 @@ CASES = {
     "a pass over columns between products": (lambda: attention("columns"), "RowPass"),
     "attention with two maps": (lambda: attention("two results"), "Attention"),
     "attention with two maps, ragged": (lambda: attention("two results", 1, 50, 5, 33, 19), "Attention"),
+    "attention that a map reads backwards": (lambda: attention("one of two reversed", 1, 50), "RowPass"),
     "attention with two maps, free": (lambda: attention("two results", 2, "n", 5, "m", 6), "Attention"),
     "attention read backwards": (lambda: attention("reversed"), "RowPass"),
 }

@@ -19,6 +19,7 @@ row, as a decoder has that makes a token at a time, has loops of its own where t
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TypeVar
 
 from heddle.prim.nodes import Var
@@ -214,8 +215,11 @@ class _Attention:
         sch.reorder(*around, group, columns, row_tiles, steps, rows, vectors, lanes)
         made: LoopRV = sch.fuse(*around, group)
         sch.parallel(made)
-        for handle in (result, *self._readers(result)):
-            sch.reverse_compute_at(handle, row_tiles)
+        sch.reverse_compute_at(result, row_tiles)
+        vectorize_last(sch, result, self.tile.lanes)
+        for handle in self._readers(result):
+            if not try_primitive(sch, partial(sch.reverse_compute_at, handle, row_tiles)):
+                raise _OtherForm  # it reads other tiles
             vectorize_last(sch, handle, self.tile.lanes)
         self._in_registers(self.values, steps, (rows, vectors), lanes)
         return made
